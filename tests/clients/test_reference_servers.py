@@ -1,0 +1,68 @@
+"""The protocol's reference servers from npm, called by code through --tools."""
+import json
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent / "e2e"), str(HERE)]
+
+import packages  # noqa: E402
+from client import Case, Server, need_userns  # noqa: E402
+
+GRAPH = [{"name": "x", "entityType": "t", "observations": ["o"]}]
+
+
+class Reference(Case):
+    def setUp(self):
+        need_userns()
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="sp-reference-"))
+        self.addCleanup(shutil.rmtree, self.directory)
+        (self.directory / "a.txt").write_text("hello\n")
+        everything, files, memory = (packages.program(f"@modelcontextprotocol/server-{name}/dist/index.js")
+                                     for name in ("everything", "filesystem", "memory"))
+        servers = {"everything": (everything, {}), "files": ([*files, str(self.directory)], {}),
+                   "memory": (memory, {"MEMORY_FILE_PATH": str(self.directory / "memory.json")})}
+        self.file = self.directory / "tools.json"
+        self.file.write_text(json.dumps({"mcpServers": {
+            name: {"command": command[0], "args": command[1:], "env": env, "tools": {"*": {}}}
+            for name, (command, env) in servers.items()}}))
+        os.chmod(self.file, 0o600)
+
+    def test_values_of_all_three(self):
+        calls = {"everything.echo(message='hi')": "'Echo: hi'",
+                 "everything.get_sum(a=2, b=3)": "'The sum of 2 and 3 is 5.'",
+                 "everything.get_tiny_image()[1].type": "'image/png'",
+                 f"files.read_text_file(path={str(self.directory / 'a.txt')!r})['content']": "'hello\\n'",
+                 f"memory.create_entities(entities={GRAPH!r})": str({"entities": GRAPH}),
+                 "memory.read_graph()['entities']": str(GRAPH)}
+        with Server("--tools", str(self.file), "--timeout", "60") as server:
+            server.python("from sandpiper import tools")
+            for call, value in calls.items():
+                self.assertEqual(server.python(f"print(repr(tools.{call}))").output, value, call)
+
+    def test_each_tools_signature_is_that_of_its_schema(self):
+        code = """
+import inspect
+from sandpiper import tools
+count = 0
+for server in (tools.everything, tools.files, tools.memory):
+    for name, info in server._list().items():
+        parameters = inspect.signature(server[name]).parameters
+        properties = info["schema"].get("properties", {})
+        assert set(parameters) == set(properties), name
+        required = {key for key, one in parameters.items() if one.default is inspect.Parameter.empty}
+        assert required == set(info["schema"].get("required", ())), name
+        assert server[name].__doc__, name
+        count += 1
+count"""
+        with Server("--tools", str(self.file), "--timeout", "60") as server:
+            found = server.python(code).output
+            self.assertGreater(int(found.partition("Out: ")[2]), 30, found)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,162 @@
+"""Tool servers that die, hang or speak nonsense, their files, and that nothing of them is left."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+from client import COMMAND, Server
+from tools_case import BEGIN, STAND_IN, ToolsCase
+
+
+def is_alive(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def all_gone(pids, limit_s=10):
+    end = time.monotonic() + limit_s
+    while any(map(is_alive, pids)) and time.monotonic() < end:
+        time.sleep(0.01)
+    return [pid for pid in pids if is_alive(pid)]
+
+
+class Life(ToolsCase):
+    def echo(self, server):
+        return server.python(BEGIN + "stand.echo(value=1)", timeout_s=60).text
+
+    def test_they_start_when_needed_and_end_with_the_server(self):
+        with self.server("--grandchild") as server:
+            server.python("1")
+            self.assertEqual(self.pids(), [])
+            self.assertIn("{'value': 1}", self.echo(server))
+            pids = self.pids()
+            self.assertEqual(len(pids), 2)
+            self.assertTrue(all(map(is_alive, pids)))
+        self.assertEqual(all_gone(pids), [])
+
+    def test_sigkill_leaves_none_not_even_a_grandchild_in_a_process_session_of_its_own(self):
+        with self.server("--grandchild", options={"check": False}) as server:
+            self.echo(server)
+            pids = self.pids()
+            os.kill(server.pid, signal.SIGKILL)
+            self.assertEqual(all_gone(pids), [])
+            server.process.wait()
+
+    def test_each_of_them_gets_a_clean_environment(self):
+        os.environ["SANDPIPER_TEST_SECRET"] = "x"
+        self.addCleanup(os.environ.pop, "SANDPIPER_TEST_SECRET")
+        with self.server(env={"TOKEN": "t0ken"}, options={"env": dict(os.environ, SANDPIPER_LOG="error")}) as server:
+            self.echo(server)
+        seen = json.loads((self.directory / "environment").read_text())
+        self.assertEqual((seen["TOKEN"], seen["CWD"]), ("t0ken", os.path.realpath(os.environ["HOME"])))
+        self.assertLessEqual(set(seen) - {"LC_CTYPE"}, {"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "TOKEN", "CWD"})
+
+    def test_their_stderr_goes_to_the_log_escaped_and_without_secrets(self):
+        with tempfile.TemporaryFile() as log:
+            environment = dict(os.environ, SANDPIPER_LOG="info")
+            with self.server(env={"TOKEN": "s3cret"}, options={"env": environment, "stderr": log}) as server:
+                self.echo(server)
+            log.seek(0)
+            text = log.read().decode()
+        self.assertIn(r"stand: token is ****** \x1b[31m", text)
+        self.assertNotIn("s3cret", text)
+
+    def test_one_that_the_modern_question_ends_is_started_again(self):
+        with self.server("--era", "exits") as server:
+            self.assertIn("{'value': 1}", self.echo(server))
+            self.assertEqual(len(self.pids()), 2)
+
+    def test_one_that_never_responds_is_given_up_with_a_sentence(self):
+        for era, words in {"silent": "ToolError: stand did not respond within 10 s",
+                           "nonsense": "ToolError: stand did not respond within 10 s"}.items():
+            with self.subTest(era=era), self.server("--era", era) as server:
+                self.assertIn(words, self.echo(server))
+                self.assertEqual(all_gone(self.pids()), [])
+
+    def test_one_that_exits_at_once_is_not_started_for_ever(self):
+        with self.server("--era", "dead") as server:
+            texts = [self.echo(server) for _ in range(6)]
+            self.assertIn("ToolError: stand exited with status 7", texts[0])
+            self.assertIn("was started 5 times within a minute and is not started again yet; last it exited with status 7",
+                          texts[-1])
+            self.assertEqual(len(self.pids()), 5)
+
+    def test_search_names_a_server_that_does_not_start(self):
+        servers = {"stand": self.entry(), "missing": {"command": "no-such-program", "tools": {"a": {}}}}
+        with Server("--tools", self.file(servers)) as server:
+            text = server.python("from sandpiper import tools\ntools.search('row')").output
+            self.assertIn("missing: missing does not start: cannot find the program no-such-program in PATH", text)
+            self.assertIn("stand.rows(page: int)  [not granted]  A page of rows.", text)
+
+    def test_it_runs_from_the_command_line_too(self):
+        path = self.file({"stand": self.entry(trust_hints=True)})
+        done = subprocess.run([*COMMAND, "run", "--tools", path, "-c", BEGIN + "print(stand.echo(value=1))"],
+                              capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stdout), (0, "{'value': 1}\n"), done.stderr)
+        done = subprocess.run([*COMMAND, "call", "--tools", path, "run_python", json.dumps({"code": BEGIN + "stand.echo(value=1)"})],
+                              capture_output=True, text=True, timeout=60)
+        self.assertIn("{'value': 1}", done.stdout)
+        self.assertEqual(all_gone(self.pids()), [])
+
+
+class Files(ToolsCase):
+    """What the file of --tools may be."""
+
+    def refused(self, path, *flags):
+        with Server("--tools", str(path), *flags) as server:
+            return server.python("1").text
+
+    def test_files_that_cannot_be_trusted_are_refused_with_what_to_do(self):
+        path = self.file({"stand": self.entry()})
+        work = tempfile.TemporaryDirectory()
+        self.addCleanup(work.cleanup)
+        inside = pathlib.Path(work.name) / "tools.json"
+        inside.write_text(pathlib.Path(path).read_text())
+        inside.chmod(0o600)
+        self.assertIn("where code can change it: move it", self.refused(inside, "--workspace", work.name))
+        self.assertIn("where code can see it: move it", self.refused(inside, "--mount", work.name))
+        for mode in (0o620, 0o602):
+            os.chmod(path, mode)
+            self.assertIn("is writable by others, who could grant tools: run chmod go-w", self.refused(path))
+        os.chmod(path, 0o600)
+        self.assertIn("cannot open", self.refused(path + "x"))
+        self.assertIn("tools.json:1: not valid JSON", self.refused(self.file("{")))
+        self.assertIn('must have an object "mcpServers", it has "mcpServer"', self.refused(self.file('{"mcpServer": {}}')))
+        self.assertEqual(self.pids(), [])
+
+    def test_programs_that_code_can_change_are_not_started(self):
+        with tempfile.TemporaryDirectory() as work:
+            script = pathlib.Path(work) / "server.py"
+            script.write_text(STAND_IN.read_text())
+            script.chmod(0o755)
+            entries = {"argument": {"command": "python3", "args": [str(script), str(self.directory)]},
+                       "program": {"command": str(script), "args": [str(self.directory)]},
+                       "directory": {"command": "python3", "args": ["server.py", str(self.directory)], "cwd": work}}
+            with Server("--workspace", work, "--tools", self.file(
+                    {name: {**entry, "trust_hints": True} for name, entry in entries.items()})) as server:
+                for name in entries:
+                    text = server.python(f"from sandpiper import tools\ntools.{name}.echo(value=1)").text
+                    self.assertIn("where code can change it", text)
+            self.assertEqual(self.pids(), [])
+
+    def test_doctor_names_commands_and_what_is_off(self):
+        path = self.file({"stand": self.entry(tools={"add": {}}), "typo": self.entry(tools={"add": {"max_call": 1}}),
+                          "missing": {"command": "no-such-program"}})
+        os.chmod(path, 0o644)
+        done = subprocess.run([*COMMAND, "doctor", "--json", "--tools", path], capture_output=True, text=True, timeout=60)
+        facts = [(fact["warning"], fact["text"]) for fact in json.loads(done.stdout)["facts"] if fact["fact"] == "tools"]
+        self.assertEqual([warning for warning, _ in facts], [True, False, True, True])
+        for words, (_, text) in zip(("can be read by other users", "stand (1 granted): /", 'unknown key "max_call"',
+                                     "cannot find the program no-such-program"), facts):
+            self.assertIn(words, text)
+        self.assertEqual(self.pids(), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
