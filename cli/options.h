@@ -64,8 +64,8 @@ struct options {
     struct box_mounts_wanted mounts; /* --mount; spec.mounts has them resolved */
     struct install_config install;
     struct record_config record; /* its directory is resolved; NULL: none */
-    const char *tools_path;   /* --tools, or NULL */
-    struct tools_file *tools; /* owned: what it says; NULL: there is none, or it is unusable */
+    const char *tools_path;      /* --tools, or NULL */
+    struct tools_file *tools;    /* owned: what it says; NULL: there is none, or it is unusable */
     struct box_spec spec;
     struct options_setting settings[OPTIONS_SETTINGS]; /* in the order in which they were given */
     struct egress_policy egress; /* --allow-host; spec.egress points here if it was given */
