@@ -295,7 +295,7 @@ const struct flag flags[] = {
     {"stdin", NULL, "pass stdin to the code", NULL, take_switch, FIELD(hand_on_stdin),
      .commands = "run"},
     {"format", "FORM",
-     "mcp, openai-chat, openai-responses,\nanthropic or gemini; of a record ipynb, py, md or html",
+     "mcp, openai-chat, openai-responses,\nanthropic or gemini (of a record ipynb, py, md, html)",
      "mcp", take_format, .commands = "schema, call, record"},
     {"session", "NAME", "only this session, of which export ipynb makes a\nnotebook", "default",
      take_text, FIELD(records.session), .commands = "record"},

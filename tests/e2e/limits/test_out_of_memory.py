@@ -3,7 +3,7 @@ import re
 import time
 import unittest
 
-from client import SLOW, Case, Server, Shared, need_userns
+from client import SLOW, Case, Server, Shared, need_userns, writable_cgroup
 from traces import oldest_of
 
 GROW = "while True: kept.append(bytearray(1 << 20))"
@@ -101,7 +101,10 @@ class Victim(Case):
             self.assert_prints(server.python("print(6 * 7)", fresh=True), "42")
 
     def test_files_that_fill_the_memory(self):
-        """The state survives, and `undo` takes the files back, also after another call that had no memory left."""
+        """The state survives, and `undo` takes the files back, also after another call that had no memory left. Where no
+        control group counts files as memory, the disk is full before."""
+        if not writable_cgroup("memory"):
+            self.skipTest("no control group counts")
         with Server("--memory", "256M") as server:
             self.assert_ok(server.python("kept = 42; held = bytearray(b'a') * (140 << 20)"))
             result = server.python("while True: open('filler', 'ab').write(bytes(1 << 20))", timeout_s=60)
