@@ -54,17 +54,32 @@ static bool search_path(const char *name, char *out)
     return false;
 }
 
+/* The directory two levels up: the prefix of a path of the form PREFIX/bin/python3. */
+static bool prefix_of(const char *path, char *out)
+{
+    (void)snprintf(out, PATH_MAX, "%s", path);
+    for (int i = 0; i < 2; i++) {
+        char *slash = strrchr(out, '/');
+        if (!slash) {
+            return false;
+        }
+        *slash = '\0';
+    }
+    return out[0] == '/';
+}
+
 /* The interpreter of the virtual environment that the program is installed in, as pip and pipx do:
  * pyvenv.cfg stands above its bin, PEP 405. */
 static bool find_beside(char *out)
 {
+    char program[PATH_MAX];
     char prefix[PATH_MAX];
     char config[PATH_MAX];
-    ssize_t size = readlink("/proc/self/exe", prefix, sizeof prefix - 1);
-    prefix[size > 0 ? size : 0] = '\0';
-    return path_cut_last(prefix) && path_cut_last(prefix) &&
-           python_join(config, prefix, "pyvenv.cfg") && access(config, F_OK) == 0 &&
-           python_join(out, prefix, "bin/python") && is_executable(out);
+    ssize_t size = readlink("/proc/self/exe", program, sizeof program - 1);
+    program[size > 0 ? size : 0] = '\0';
+    return prefix_of(program, prefix) && python_join(config, prefix, "pyvenv.cfg") &&
+           access(config, F_OK) == 0 && python_join(out, prefix, "bin/python") &&
+           is_executable(out);
 }
 
 static int choose(const char *chosen, char *out, struct fail *ret_fail)
@@ -121,20 +136,6 @@ static void add_directory(struct python *python, const char *directory, bool by_
         python->by_code[python->directory_count] = by_code;
         (void)snprintf(python->directories[python->directory_count++], PATH_MAX, "%s", directory);
     }
-}
-
-/* The directory two levels up: the prefix of a path of the form PREFIX/bin/python3. */
-static bool prefix_of(const char *path, char *out)
-{
-    (void)snprintf(out, PATH_MAX, "%s", path);
-    for (int i = 0; i < 2; i++) {
-        char *slash = strrchr(out, '/');
-        if (!slash) {
-            return false;
-        }
-        *slash = '\0';
-    }
-    return out[0] == '/';
 }
 
 /* Finds PREFIX/lib/pythonX.Y with the standard library in it. */
