@@ -148,26 +148,25 @@ static const char *class_of(const struct record_entry *entry)
                    : "ok";
 }
 
+static void escape_line(struct buf *out, const struct buf *line)
+{
+    record_escape_html(out, buf_size(line) ? buf_bytes(line) : "", buf_size(line));
+}
+
 static void append_clock(struct buf *out, const json_t *event)
 {
-    const char *time = record_text(event, "time");
+    OWNED(buf_done) struct buf clock = BUF_EMPTY;
+    record_clock(event, &clock);
     buf_append_text(out, "<time>");
-    record_escape_html(out, time + (strlen(time) > 19 ? 11 : 0), strlen(time) > 19 ? 8 : 0);
+    escape_line(out, &clock);
     buf_append_text(out, "</time>");
 }
 
 static void append_name(struct buf *out, const struct record_entry *entry)
 {
-    json_int_t cell = record_number(entry->event, "cell", 0);
     OWNED(buf_done) struct buf title = BUF_EMPTY;
-    if (strcmp(entry->kind, "cell") != 0) {
-        record_title(entry, &title);
-        record_escape_html(out, buf_size(&title) ? buf_bytes(&title) : "", buf_size(&title));
-    } else if (cell > 0) {
-        buf_appendf(out, "cell %lld", (long long)cell);
-    } else {
-        buf_append_text(out, "no cell");
-    }
+    record_title(entry, &title);
+    escape_line(out, &title);
 }
 
 static void append_cell(struct buf *out, const struct record_entry *entry)

@@ -12,15 +12,9 @@
 
 static void append_name(const struct record_entry *entry, struct buf *out)
 {
-    json_int_t cell = record_number(entry->event, "cell", 0);
-    const char *fate = record_fate_text(entry->fate);
-    if (strcmp(entry->kind, "cell") != 0) {
-        record_title(entry, out);
-    } else if (cell > 0) {
-        buf_appendf(out, "cell %lld%s%s", (long long)cell, fate[0] ? ": " : "", fate);
-    } else {
-        buf_appendf(out, "no cell%s%s", fate[0] ? ": " : "", fate);
-    }
+    const char *fate = strcmp(entry->kind, "cell") == 0 ? record_fate_text(entry->fate) : "";
+    record_title(entry, out);
+    buf_appendf(out, "%s%s", fate[0] ? ": " : "", fate);
 }
 
 /* --- Markdown --- */

@@ -37,8 +37,7 @@ static void block(const struct page *page, enum colour colour, const char *prefi
     buf_append_text(page->out, page->colours[NORMAL]);
 }
 
-/* "10:15:02" */
-static void clock_of(struct buf *out, const json_t *event)
+void record_clock(const json_t *event, struct buf *out)
 {
     const char *time = record_text(event, "time");
     record_escape_line(out, time + (strlen(time) > 19 ? 11 : 0), strlen(time) > 19 ? 8 : 0);
@@ -79,20 +78,15 @@ static void show_cell(const struct page *page, const struct record_entry *entry)
     const json_t *result = entry->result;
     struct buf *out = page->out;
     const char *fate = record_fate_text(entry->fate);
-    json_int_t cell = record_number(entry->event, "cell", 0);
     buf_append_text(out, page->colours[BOLD]);
-    if (cell > 0) {
-        buf_appendf(out, "cell %lld", (long long)cell);
-    } else {
-        buf_append_text(out, "no cell");
-    }
+    record_title(entry, out);
     buf_append_text(out, page->colours[NORMAL]);
     if (strcmp(record_text(entry->event, "session"), "default") != 0) {
         buf_append_text(out, "  session ");
         text_of(out, entry->event, "session");
     }
     buf_append_text(out, "  ");
-    clock_of(out, entry->event);
+    record_clock(entry->event, out);
     if (fate[0]) {
         buf_appendf(out, "  %s(%s)%s", page->colours[WRONG], fate, page->colours[NORMAL]);
     }
@@ -124,7 +118,12 @@ void record_title(const struct record_entry *entry, struct buf *out)
     const json_t *event = entry->event;
     const json_t *arguments = json_object_get(event, "arguments");
     const char *kind = entry->kind;
-    if (strcmp(kind, "network") == 0) {
+    json_int_t cell = record_number(event, "cell", 0);
+    if (strcmp(kind, "cell") == 0 && cell > 0) {
+        buf_appendf(out, "cell %lld", (long long)cell);
+    } else if (strcmp(kind, "cell") == 0) {
+        buf_append_text(out, "no cell");
+    } else if (strcmp(kind, "network") == 0) {
         buf_append_text(out, "network ");
         text_of(out, event, "host");
         buf_appendf(out, ":%lld ", (long long)record_number(event, "port", 0));
@@ -167,7 +166,7 @@ static void show_other(const struct page *page, const struct record_entry *entry
     record_title(entry, page->out);
     buf_append_text(page->out, page->colours[NORMAL]);
     buf_append_text(page->out, "  ");
-    clock_of(page->out, entry->event);
+    record_clock(entry->event, page->out);
     buf_append_text(page->out, "\n");
     if (strcmp(entry->kind, "write") == 0) {
         block(page, CODE, "| ",

@@ -18,5 +18,8 @@ void record_summary(const struct record_book *book, struct buf *out);
 /* Appends what the chain says. Returns whether it is whole. */
 bool record_verdict(const struct record_reading *reading, struct buf *out);
 
-/* Appends what a call that is no cell was about, on one line: "write_file data.csv". */
+/* Appends what the entry is, on one line: "cell 3", "write_file data.csv". */
 void record_title(const struct record_entry *entry, struct buf *out);
+
+/* Appends the time of day of an event, on one line: "10:15:02". */
+void record_clock(const json_t *event, struct buf *out);
