@@ -26,7 +26,6 @@
 #include "rpc/message.h"
 #include "rpc/text.h"
 
-#define MODERN_VERSION "2026-07-28"
 #define LEGACY_VERSION "2025-11-25"
 
 enum { READ_BYTES = 256 << 10, KEEP_BYTES = 1 << 20 };
@@ -134,7 +133,7 @@ static int add_meta(const struct rpc_client *client, json_t *params)
 {
     return json_object_set_new(params, "_meta",
                                json_pack("{s:s, s:{}, s:{s:s, s:s}}", MCP_META_VERSION,
-                                         MODERN_VERSION, MCP_META_CAPABILITIES,
+                                         MCP_STATELESS_VERSION, MCP_META_CAPABILITIES,
                                          MCP_META_PREFIX "clientInfo", "name", client->config.name,
                                          "version", client->config.version));
 }
@@ -258,7 +257,8 @@ static void discovered(void *arg, const json_t *result, const json_t *, const ch
     }
     for (size_t i = 0; i < json_array_size(versions); i++) {
         const char *version = json_string_value(json_array_get(versions, i));
-        client->is_modern = client->is_modern || (version && strcmp(version, MODERN_VERSION) == 0);
+        client->is_modern =
+            client->is_modern || (version && strcmp(version, MCP_STATELESS_VERSION) == 0);
     }
     if (client->is_modern) {
         become_ready(client);

@@ -7,6 +7,7 @@
 
 #define MCP_META_PREFIX "io.modelcontextprotocol/"
 #define MCP_META_VERSION MCP_META_PREFIX "protocolVersion"
+#define MCP_STATELESS_VERSION "2026-07-28"
 #define MCP_META_CAPABILITIES MCP_META_PREFIX "clientCapabilities"
 #define MCP_META_SERVER MCP_META_PREFIX "serverInfo"
 #define MCP_META_SUBSCRIPTION MCP_META_PREFIX "subscriptionId"

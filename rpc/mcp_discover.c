@@ -7,19 +7,17 @@
 #include "rpc/mcp.h"
 #include "rpc/text.h"
 
-#define DISCOVER_VERSION "2026-07-28"
-
 enum { DISCOVER_TTL_MS = 3600 * 1000 }; /* tools and instructions stay as long as the process */
 
 static void discover(struct rpc_peer *peer, struct rpc_request *request)
 {
     json_t *result = mcp_greeting(peer);
     json_t *capabilities = json_object_get(result, "capabilities");
-    if (result &&
-        (json_object_set_new(result, "supportedVersions", json_pack("[s]", DISCOVER_VERSION)) < 0 ||
-         (peer->tools.tasks &&
-          json_object_set_new(capabilities, "extensions",
-                              json_pack("{s:{}}", MCP_EXTENSION_TASKS)) < 0))) {
+    if (result && (json_object_set_new(result, "supportedVersions",
+                                       json_pack("[s]", MCP_STATELESS_VERSION)) < 0 ||
+                   (peer->tools.tasks &&
+                    json_object_set_new(capabilities, "extensions",
+                                        json_pack("{s:{}}", MCP_EXTENSION_TASKS)) < 0))) {
         json_decref(result);
         result = NULL;
     }
@@ -154,9 +152,9 @@ bool mcp_discover_admit(struct rpc_peer *peer, struct rpc_request *request, cons
         return false;
     }
     const char *text = rpc_text_plain(version);
-    if (!text || strcmp(text, DISCOVER_VERSION) != 0) {
+    if (!text || strcmp(text, MCP_STATELESS_VERSION) != 0) {
         json_auto_t *data =
-            json_pack("{s:[s], s:O}", "supported", DISCOVER_VERSION, "requested", version);
+            json_pack("{s:[s], s:O}", "supported", MCP_STATELESS_VERSION, "requested", version);
         peer_refuse(peer, request, RPC_UNSUPPORTED_VERSION, "Unsupported protocol version", data);
         return false;
     }

@@ -14,6 +14,7 @@
 
 #include "base/fd.h"
 #include "base/own.h"
+#include "sandbox/host/command.h"
 #include "sandbox/programs/program.h"
 #include "sandbox/protocol/packet.h"
 #include "sandbox/protocol/tools_protocol.h"
@@ -36,12 +37,6 @@ void box_program_search_path(const struct box_spec *spec, char *out, size_t size
     trust_path(spec, out, size);
 }
 
-static bool is_program(const char *path)
-{
-    struct stat st;
-    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
-}
-
 static bool search(const struct box_spec *spec, const char *command, char path[PATH_MAX])
 {
     char places[PATH_MAX];
@@ -49,7 +44,8 @@ static bool search(const struct box_spec *spec, const char *command, char path[P
     const char *place = NULL;
     trust_path(spec, places, sizeof places);
     while ((place = strsep(&next, ":"))) {
-        if (snprintf(path, PATH_MAX, "%s/%s", place, command) < PATH_MAX && is_program(path)) {
+        if (snprintf(path, PATH_MAX, "%s/%s", place, command) < PATH_MAX &&
+            helper_is_program(path)) {
             return true;
         }
     }
@@ -62,7 +58,7 @@ int box_program_find(const struct box_spec *spec, const char *command, const cha
     const char *base = command[0] == '/' ? "" : directory;
     bool found = strchr(command, '/') ? snprintf(path, PATH_MAX, "%s%s%s", base, *base ? "/" : "",
                                                  command) < PATH_MAX &&
-                                            is_program(path)
+                                            helper_is_program(path)
                                       : search(spec, command, path);
     if (!found) {
         (void)fail_set(ret_fail, 0, "cannot find the program %.300s%s", command,

@@ -4,11 +4,18 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "base/own.h"
+
+bool helper_is_program(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
+}
 
 /* Runs in the child. */
 static _Noreturn void become(const char *path, char *const argv[], char *const envp[], int stream,

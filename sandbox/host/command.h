@@ -1,5 +1,9 @@
 #pragma once
+#include <stdbool.h>
 #include <sys/types.h>
+
+/* Whether path is a regular file that this process may execute. */
+bool helper_is_program(const char *path);
 
 /* Starts a program of the host that works for the server outside any sandbox. The program gets only
  * what it is given: the root directory, its own process session, no blocked signals, these

@@ -14,16 +14,11 @@
 #include "base/own.h"
 #include "base/parse.h"
 #include "base/path.h"
+#include "sandbox/host/command.h"
 #include "sandbox/host/python_internal.h"
 #include "sandbox/types.h"
 
 enum { PYTHON_LINKS = 16 };
-
-static bool is_executable(const char *path)
-{
-    struct stat st;
-    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
-}
 
 bool python_join(char *out, const char *dir, const char *name)
 {
@@ -44,7 +39,7 @@ static bool search_path(const char *name, char *out)
         if (size > 0 && size < sizeof dir && path[0] == '/') {
             memcpy(dir, path, size);
             dir[size] = '\0';
-            if (python_join(out, dir, name) && is_executable(out)) {
+            if (python_join(out, dir, name) && helper_is_program(out)) {
                 return true;
             }
         }
@@ -79,7 +74,7 @@ static bool find_beside(char *out)
     program[size > 0 ? size : 0] = '\0';
     return prefix_of(program, prefix) && python_join(config, prefix, "pyvenv.cfg") &&
            access(config, F_OK) == 0 && python_join(out, prefix, "bin/python") &&
-           is_executable(out);
+           helper_is_program(out);
 }
 
 static int choose(const char *chosen, char *out, struct fail *ret_fail)
@@ -99,14 +94,14 @@ static int choose(const char *chosen, char *out, struct fail *ret_fail)
         if (is_directory && python_join(program, out, "bin/python3")) {
             (void)snprintf(out, PATH_MAX, "%s", program);
         }
-        if (!is_executable(out)) {
+        if (!helper_is_program(out)) {
             return fail_set(ret_fail, ENOENT, "the interpreter %s%s", chosen,
                             is_directory ? "/bin/python3" : "");
         }
         return 0;
     }
     if (!chosen && environment && environment[0] == '/' &&
-        python_join(out, environment, "bin/python") && is_executable(out)) {
+        python_join(out, environment, "bin/python") && helper_is_program(out)) {
         return 0;
     }
     if (!chosen && find_beside(out)) {
