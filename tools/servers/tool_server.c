@@ -275,18 +275,14 @@ static void go_down(struct tool_server *server, const char *why)
     server->state = SERVER_DOWN;
     release(server);
     log_warn("tools", "the tool server %s %s", server->entry->name, why);
-    struct tool_call *sent = take_ptr(server->sent);
-    struct tool_call *queue = take_ptr(server->queue);
+    struct tool_call *lists[] = {take_ptr(server->sent), take_ptr(server->queue)};
     server->sent_count = 0;
-    for (struct tool_call *call = sent; call;) {
-        struct tool_call *next = call->next;
-        call->done(call, TOOL_NOTHING, NULL, why);
-        call = next;
-    }
-    for (struct tool_call *call = queue; call;) {
-        struct tool_call *next = call->next;
-        call->done(call, TOOL_NOTHING, NULL, why);
-        call = next;
+    for (unsigned i = 0; i < 2; i++) {
+        for (struct tool_call *call = lists[i]; call;) {
+            struct tool_call *next = call->next;
+            call->done(call, TOOL_NOTHING, NULL, why);
+            call = next;
+        }
     }
     if (!was_up) {
         notify_waiters(server, why);
