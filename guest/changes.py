@@ -24,6 +24,7 @@ except ImportError:  # a trimmed Python
 
 NAMES_MAX = 20000
 REPORTED_MAX = 20
+SHOWN = 5  # of the files that were reopened
 LIGHT = 500  # names
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 TOUCHED_MAX = 1000
@@ -63,6 +64,37 @@ def flush(namespace):
                 file.flush()
         except (OSError, ValueError, AttributeError):
             pass  # closed, detached, or the disk is full
+
+
+def reopen(root, names, result):
+    """Lets descriptors that stayed with the file as it was before an undo refer to the one that the undo has put there.
+
+    As the variables went back, so do files that they have open. SQLite refuses to write then, and is named.
+    """
+    names, replaced = os.fsdecode(names).split("\0"), []
+    for number in os.listdir("/proc/self/fd"):
+        try:
+            fd, path = int(number), os.readlink("/proc/self/fd/" + number)
+            whole = path.removesuffix(" (deleted)")
+            name = whole.removeprefix(root + "/")
+            if name == whole or name not in names and names[0] or path == whole or os.fstat(fd).st_nlink:
+                continue
+            if not stat.S_ISREG(os.lstat(whole).st_mode):
+                continue
+            with open("/proc/self/fdinfo/" + number) as file:
+                position, flags = file.readline().split()[1], file.readline().split()[1]
+            new = os.open(whole, int(flags, 8) & ~(os.O_CREAT | os.O_EXCL | os.O_TRUNC) | os.O_NOFOLLOW)
+            os.lseek(new, int(position), os.SEEK_SET)
+            os.dup2(new, fd, os.get_inheritable(fd))
+            os.close(new)
+            replaced.append(name)
+        except (OSError, ValueError):
+            pass  # it is closed, or gone
+    replaced = list(dict.fromkeys(replaced))
+    if replaced:
+        more = " and %d more" % (len(replaced) - SHOWN) if len(replaced) > SHOWN else ""
+        result += ("note", "open files now refer to the restored ones: %s%s; connect to databases among them again"
+                   % (", ".join(replaced[:SHOWN]), more))
 
 
 def report(session, result, started):

@@ -201,6 +201,9 @@ class Session:
         result, value, error = ["result", "status", "ok"], None, None
         if not warm_up:
             self.take_packages(fields)
+            if "files_back" in fields:
+                self.guard(self.package_notes, "open files", load("changes").reopen, self.root, fields["files_back"],
+                           self.package_notes)
             result, self.package_notes = result + self.package_notes, []
             send(self.control, self.inode, frames.pack(("begun", "cell", self.cell)))
         if self.held and not warm_up:
@@ -519,13 +522,6 @@ def leave_for(directory):
         pass  # the workspace is gone
 
 
-def reseed():
-    """Forks of one zygote must not share numpy's global random state; CPython reseeds its own."""
-    numpy_random = IMPORTED.get("numpy.random")
-    if numpy_random is not None:
-        numpy_random.seed()
-
-
 def tie():
     if SESSION.tied_to:
         load("native").tie(SESSION.tied_to, load("orphan").intermediate)
@@ -563,7 +559,7 @@ def prepare(options):
     SYS["path"].insert(0, "")
     BUILTINS["display"] = display
     load("watch").begin()
-    reseed()
+    load("zygote").reseed()
     refused = load("native").confine(load("zygote").ruleset_fd)
     if "landlock-optional" in options:
         refused = None

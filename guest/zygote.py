@@ -127,6 +127,13 @@ def start_session(control, spare, options, fields, fds):
         pass  # no more processes are possible: the server waits for the session, and then gives it up
 
 
+def reseed():
+    """Forks of one zygote must not share numpy's global random state; CPython reseeds its own."""
+    numpy_random = IMPORTED.get("numpy.random")
+    if numpy_random is not None:
+        numpy_random.seed()
+
+
 def main(options):
     control = _socket.socket(fileno=CONTROL_FD)
     os.set_inheritable(CONTROL_FD, False)

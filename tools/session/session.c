@@ -34,6 +34,7 @@ static void session_free(struct session *session)
     loop_timer_disarm(&session->timer);
     server_box_wait_cancel(&session->waiter);
     output_done(&session->next_result.between);
+    buf_done(&session->files.back);
     tool_channel_done(&session->calls);
     free(session);
 }

@@ -250,6 +250,9 @@ void session_files_end(struct session *session, struct run *run)
     struct box *box = run->files ? keeping_box(session) : NULL;
     struct ended *ended = box ? calloc(1, sizeof *ended) : NULL;
     session->owner->files_open -= run->files != 0;
+    if (run->sent > 0) {
+        buf_clear(&session->files.back, 0);
+    }
     if (!ended) {
         if (run->sent > 0) {
             forget_state(session, session->history.now.files);
@@ -321,6 +324,25 @@ static void append_kind(struct buf *out, const char *before, char letter, uint32
     }
 }
 
+/* Tells the next code's interpreter, which may have them open. Too many: any may be one of them. */
+static void note_back(struct session *session, const struct wire_kept *kept, const char *text,
+                      size_t size)
+{
+    struct buf *back = &session->files.back;
+    uint32_t count = 0;
+    buf_clear(back, 0);
+    for (const char *at = NULL; (at = box_states_next(text, size, at));) {
+        if (*at == WIRE_KEPT_BACK) {
+            count++;
+            (void)buf_append(back, at + 1, strlen(at + 1) + 1);
+        }
+    }
+    if (count < kept->back) {
+        buf_clear(back, 0);
+        (void)buf_append(back, "", 1);
+    }
+}
+
 static void session_switched(void *arg, int error, const struct wire_kept *kept, const char *text,
                              size_t size)
 {
@@ -332,6 +354,7 @@ static void session_switched(void *arg, int error, const struct wire_kept *kept,
     session->files.goal = 0;
     if (!error) {
         append_kind(&back, "files back: ", WIRE_KEPT_BACK, kept->back, text, size);
+        note_back(session, kept, text, size);
         append_kind(&back, "files removed: ", WIRE_KEPT_GONE, kept->gone, text, size);
         if (kept->applied > 0) {
             (void)buf_append_text(&back, " (what was applied to the user's directory stays there)");

@@ -55,8 +55,9 @@ struct session {
     struct history history;
     uint32_t serial; /* of no other session */
     struct {
-        uint32_t at;                  /* the state in which this session has left them */
-        uint32_t goal;                /* the one that they are to be put back to; 0: none */
+        uint32_t at;     /* the state in which this session has left them */
+        uint32_t goal;   /* the one that they are to be put back to; 0: none */
+        struct buf back; /* the files that were, each with a NUL, until code runs; "": any may be */
         uint32_t kept[SESSION_FILES]; /* the states that the keeper keeps for it */
         bool waiting; /* for the keeper: they are being put back, or checked before a run */
     } files;
@@ -182,8 +183,7 @@ bool session_files_are_unprepared(const struct session *session);
 void session_files_prepare(struct session *session);
 /* The current run has changed the state: it has made the files what they are. */
 void session_files_made(struct session *session);
-/* Returns a run, which has ended, to its caller: at once, or when it is known what it has done to
- * the files. */
+/* Returns a run, which has ended, to its caller, as soon as its changes of files are known. */
 void session_files_end(struct session *session, struct run *run);
 /* Tells the keeper which states the session can go back to. */
 void session_files_keep(struct session *session);

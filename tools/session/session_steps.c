@@ -83,7 +83,7 @@ void session_send(struct session *session)
     session->begun = false;
     (void)snprintf(cell, sizeof cell, "%u", run->cell);
     const struct run_request *request = &run->request;
-    struct box_field fields[21] = {{"run", 3}, {"cell", 4}, {cell, strlen(cell)}, {"code", 4}};
+    struct box_field fields[23] = {{"run", 3}, {"cell", 4}, {cell, strlen(cell)}, {"code", 4}};
     size_t count = 4;
     fields[count++] = (struct box_field){request->code, request->code_size};
     if (request->stdin_text) {
@@ -95,6 +95,11 @@ void session_send(struct session *session)
         (void)snprintf(files, sizeof files, "%u", run->files);
         fields[count++] = (struct box_field){"files", 5};
         fields[count++] = (struct box_field){files, strlen(files)};
+    }
+    const struct buf *back = &session->files.back;
+    if (buf_size(back) > 0) {
+        fields[count++] = (struct box_field){"files_back", 10};
+        fields[count++] = (struct box_field){buf_bytes(back), buf_size(back)};
     }
     if (session->transient) {
         fields[count++] = (struct box_field){"once", 4};

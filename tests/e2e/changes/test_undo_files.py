@@ -492,6 +492,17 @@ os.mkfifo('fifo')
 class Filling:
     """For workspaces in memory."""
 
+    def test_an_open_file_goes_back_with_the_variables(self):
+        with self.server() as server:
+            self.assert_ok(server.python("a = open('a', 'a+', buffering=1); a.write('first\\n')\n"
+                                         "old = open('b', 'w+'); old.write('b'); import os; os.remove('b'); open('b', 'w').close()"))
+            self.write(server, "second", "a")
+            self.undo(server)
+            result = server.python("a.write('third\\n'); old.seek(0); print(open('a').read(), old.read(), end='')")
+            self.assertEqual(result.output, "first\nthird\n b")
+            self.assertIn("open files now refer to the restored ones: a", result.text)
+            self.assertNotIn("refer", server.python("a.close()").text)
+
     def test_files_that_fill_the_memory(self):
         for more in ((), ("--undo-files", "1G")):
             with self.subTest(more=more), self.server("--memory", "256M", *more) as server:
