@@ -25,12 +25,8 @@ TRACE_SIGNAL = _signal.SIGURG  # while memory runs out: the code itself may use 
 ALL_SIGNALS = _signal.valid_signals()
 UNWATCHED = (int, float, bool, str, bytes, type(None))  # types without finalizers
 WARM_UP = "<warm_up>"
-# Compiles the parts of typical cells and uses no name that the code could have replaced; its value is None.
-WARM_UP_CODE = b"""\
-if 0:
-    for a in b.c(0, d=[a, {0: "1"}]): e, f = -a + 0, b[a]
-(lambda: [a * a for a in (1, 2)])() and None
-"""
+# Uses no name that the code could have replaced; its value is None. What compiles more writes to more pages of each checkpoint.
+WARM_UP_CODE = b"0 and None"
 REQUEST_S = 0.001
 DEPTH = 1000  # the least recursion limit that the driver itself works under
 CLOCK_REALTIME_COARSE = 5  # the clock that stamps files; the time module does not name it
