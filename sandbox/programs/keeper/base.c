@@ -35,8 +35,8 @@ static void take(struct keeper *keeper, const char *bytes, size_t size)
         if (!record) {
             return;
         }
-        memcpy(&record->base, bytes + at, sizeof facts);
-        record->based = true;
+        memcpy(&record->cow.base, bytes + at, sizeof facts);
+        record->cow.based = true;
         at = (size_t)(end + 1 - bytes);
     }
 }
@@ -58,7 +58,7 @@ void base_load(struct keeper *keeper)
 
 static int append_entry(struct buf *out, const struct record *record)
 {
-    int r = buf_append(out, &record->base, sizeof record->base);
+    int r = buf_append(out, &record->cow.base, sizeof record->cow.base);
     return r ? r : buf_append(out, record->path, strlen(record->path) + 1);
 }
 
@@ -72,7 +72,7 @@ static void take_found(struct keeper *keeper, struct record *record, void *arg)
     struct rewriting *rewriting = arg;
     if (!record->now) {
         record_drop(keeper, record);
-    } else if (record->based && rewriting->error == 0) {
+    } else if (record->cow.based && rewriting->error == 0) {
         rewriting->error = append_entry(&rewriting->entries, record);
     }
 }

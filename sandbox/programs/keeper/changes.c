@@ -37,18 +37,18 @@ static void look_below(struct keeper *keeper, const struct record *record,
 static bool differs_from(struct keeper *keeper, struct record *record,
                          const struct apply_facts *lower)
 {
-    if (!record->compared || !apply_facts_alike(&record->compared_to, lower)) {
-        record->compared = true;
-        record->compared_to = *lower;
-        record->differs =
+    if (!record->cow.compared || !apply_facts_alike(&record->cow.compared_to, lower)) {
+        record->cow.compared = true;
+        record->cow.compared_to = *lower;
+        record->cow.differs =
             !place_same(keeper->upper_fd, &record->facts, keeper->lower_fd, lower, record->path);
         keeper->pending_known = false;
-        if (!record->differs && !apply_facts_alike(&record->base, lower)) {
-            record->base = *lower; /* both are the same: a change from here on is a new one */
+        if (!record->cow.differs && !apply_facts_alike(&record->cow.base, lower)) {
+            record->cow.base = *lower; /* both are the same: a change from here on is a new one */
             base_note(keeper, record);
         }
     }
-    return record->differs;
+    return record->cow.differs;
 }
 
 /* Whether the change has a line of its own. A directory has one only where no file in it tells of
@@ -62,21 +62,21 @@ static bool has_line(struct record *const *list, size_t count)
 {
     const struct record *record = list[0];
     bool is_there = S_ISDIR(record->facts.mode);
-    bool was_there = S_ISDIR(record->compared_to.mode);
-    if (!record->differs || is_unread(record)) {
-        return record->differs;
+    bool was_there = S_ISDIR(record->cow.compared_to.mode);
+    if (!record->cow.differs || is_unread(record)) {
+        return record->cow.differs;
     }
     if (!is_there && !(was_there && record->facts.mode == 0)) {
         return true;
     }
-    if (is_there && record->compared_to.mode != 0) {
+    if (is_there && record->cow.compared_to.mode != 0) {
         return true; /* other mode bits, or a file before */
     }
     if (is_there && record->facts.mode & (S_IWGRP | S_IWOTH)) {
         return true; /* which no file in it tells */
     }
     for (size_t i = 1; i < count && apply_path_is_below(list[i]->path, record->path); i++) {
-        if (is_there ? list[i]->facts.mode != 0 : list[i]->differs) {
+        if (is_there ? list[i]->facts.mode != 0 : list[i]->cow.differs) {
             return false;
         }
     }
@@ -86,10 +86,10 @@ static bool has_line(struct record *const *list, size_t count)
 static void compare_all(struct keeper *keeper, struct record *const *list, size_t count, bool look)
 {
     for (size_t i = 0; i < count; i++) {
-        struct apply_facts lower = list[i]->compared_to;
+        struct apply_facts lower = list[i]->cow.compared_to;
         /* What code writes to a mapping that it has used before changes no facts. */
-        list[i]->compared = list[i]->compared && !(look && S_ISREG(list[i]->facts.mode));
-        if (look || !list[i]->compared) {
+        list[i]->cow.compared = list[i]->cow.compared && !(look && S_ISREG(list[i]->facts.mode));
+        if (look || !list[i]->cow.compared) {
             look_below(keeper, list[i], &lower);
         }
         (void)differs_from(keeper, list[i], &lower);
@@ -188,10 +188,11 @@ static void write_patch(struct listing *listing, struct record *record,
     struct keeper *keeper = listing->keeper;
     struct patch_counts counts = {.added = UINT32_MAX, .removed = UINT32_MAX};
     bool wants_text = listing->patch_fd >= 0;
-    char *old = content(keeper->lower_fd, record->path, &record->compared_to);
+    char *old = content(keeper->lower_fd, record->path, &record->cow.compared_to);
     char *new = content(keeper->upper_fd, record->path, &record->facts);
-    const struct patch_file sides[2] = {{record->compared_to.mode, record->compared_to.bytes, old},
-                                        {record->facts.mode, record->facts.bytes, new}};
+    const struct patch_file sides[2] = {
+        {record->cow.compared_to.mode, record->cow.compared_to.bytes, old},
+        {record->facts.mode, record->facts.bytes, new}};
     int r = patch_write(record->path, &sides[0], &sides[1], &listing->work,
                         wants_text ? &text : NULL, &counts);
     change->added = counts.added;
@@ -199,9 +200,9 @@ static void write_patch(struct listing *listing, struct record *record,
     change->flags |= counts.invisible ? CHANGE_INVISIBLE : 0;
     if (S_ISREG(record->facts.mode)) {
         /* Of the bytes that the list shows: the file may be another one at the next moment. */
-        record->listed_hash = new ? content_hash_bytes(new, record->facts.bytes, hash_key())
-                                  : hash_of(keeper, record);
-        change->flags |= record->listed_hash ? 0 : CHANGE_UNREADABLE;
+        record->cow.listed_hash = new ? content_hash_bytes(new, record->facts.bytes, hash_key())
+                                      : hash_of(keeper, record);
+        change->flags |= record->cow.listed_hash ? 0 : CHANGE_UNREADABLE;
     }
     free(old);
     free(new);
@@ -225,7 +226,7 @@ static bool is_there(const struct keeper *keeper, const char *path)
 {
     struct apply_facts facts;
     const struct record *record = record_find(keeper, path);
-    return record ? record->facts.mode != 0 || record->compared_to.mode != 0
+    return record ? record->facts.mode != 0 || record->cow.compared_to.mode != 0
                   : place_look(keeper->lower_fd, path, &facts, NULL) == 0 && facts.mode != 0;
 }
 
@@ -253,12 +254,12 @@ static void find_adrift(struct record *const *list, size_t count)
     const struct record *top = NULL;
     for (size_t i = 0; i < count; i++) {
         struct record *record = list[i];
-        bool is_same =
-            S_ISDIR(record->compared_to.mode) && record->compared_to.inode == record->base.inode;
-        record->adrift = top && apply_path_is_below(record->path, top->path);
-        if (!record->adrift) {
-            top = S_ISDIR(record->facts.mode) && S_ISDIR(record->base.mode) && !is_same ? record
-                                                                                        : NULL;
+        bool is_same = S_ISDIR(record->cow.compared_to.mode) &&
+                       record->cow.compared_to.inode == record->cow.base.inode;
+        record->cow.adrift = top && apply_path_is_below(record->path, top->path);
+        if (!record->cow.adrift) {
+            top = S_ISDIR(record->facts.mode) && S_ISDIR(record->cow.base.mode) && !is_same ? record
+                                                                                            : NULL;
         }
     }
 }
@@ -266,7 +267,7 @@ static void find_adrift(struct record *const *list, size_t count)
 /* Whether what is to be changed in the user's directory is no longer what code has seen there. */
 static bool is_conflict(const struct record *record)
 {
-    return record->adrift || !apply_facts_alike(&record->base, &record->compared_to);
+    return record->cow.adrift || !apply_facts_alike(&record->cow.base, &record->cow.compared_to);
 }
 
 /* Finds which records lie in a git repository without a .git, whose hooks and config git takes for
@@ -283,9 +284,9 @@ static void find_bare(const struct keeper *keeper, struct record *const *list, s
             *slash = '\0';
         }
         const struct record *parent = slash ? record_find(keeper, path) : NULL;
-        bool is_directory = S_ISDIR(record->facts.mode) || S_ISDIR(record->compared_to.mode);
-        record->in_bare = parent ? parent->in_bare || parent->is_bare : is_bare;
-        record->is_bare = is_directory && is_git_directory(keeper, record->path);
+        bool is_directory = S_ISDIR(record->facts.mode) || S_ISDIR(record->cow.compared_to.mode);
+        record->cow.in_bare = parent ? parent->cow.in_bare || parent->cow.is_bare : is_bare;
+        record->cow.is_bare = is_directory && is_git_directory(keeper, record->path);
     }
 }
 
@@ -294,12 +295,12 @@ static void find_bare(const struct keeper *keeper, struct record *const *list, s
 /* The marks of what is applied now; hash: of its content. */
 static uint32_t listed_marks(const struct record *record, uint64_t hash)
 {
-    const struct apply_facts *shown = &record->listed_facts;
-    if (!record->listed) {
+    const struct apply_facts *shown = &record->cow.listed_facts;
+    if (!record->cow.listed) {
         return APPLY_UNLISTED;
     }
     bool same = S_ISREG(record->facts.mode)
-                    ? shown->mode == record->facts.mode && hash && hash == record->listed_hash
+                    ? shown->mode == record->facts.mode && hash && hash == record->cow.listed_hash
                     : apply_facts_alike(shown, &record->facts);
     return same ? 0 : APPLY_RELISTED;
 }
@@ -307,14 +308,14 @@ static uint32_t listed_marks(const struct record *record, uint64_t hash)
 static void list_record(struct listing *listing, struct record *record, int error)
 {
     char target[KEEPER_PATH_BYTES] = "";
-    const struct apply_facts *lower = &record->compared_to;
+    const struct apply_facts *lower = &record->cow.compared_to;
     const struct apply_facts *shown = record->facts.mode ? &record->facts : lower;
     struct change_record change = {
         .sign = (char)(lower->mode == 0          ? '+'
                        : record->facts.mode == 0 ? '-'
                                                  : '~'),
         .flags = (uint8_t)((is_conflict(record) ? CHANGE_IN_DIR : 0) |
-                           (record->in_bare ? CHANGE_BARE : 0) | (error ? CHANGE_NOT_DONE : 0) |
+                           (record->cow.in_bare ? CHANGE_BARE : 0) | (error ? CHANGE_NOT_DONE : 0) |
                            (is_unread(record) ? CHANGE_UNREADABLE : 0)),
         .before = (uint16_t)(lower->mode & 0777),
         .mode = shown->mode,
@@ -324,8 +325,8 @@ static void list_record(struct listing *listing, struct record *record, int erro
         .removed = UINT32_MAX,
     };
     if (!error && listing->shows) {
-        record->listed = true;
-        record->listed_facts = record->facts;
+        record->cow.listed = true;
+        record->cow.listed_facts = record->facts;
         write_patch(listing, record, &change);
     }
     bool has_target =
@@ -405,15 +406,15 @@ void changes_list(struct keeper *keeper, const struct wire_request *request)
 static int discard_new(const struct keeper *keeper, const struct record *record)
 {
     enum { TYPE = S_IFMT };
-    bool in_way = (record->facts.mode & TYPE) != (record->compared_to.mode & TYPE);
+    bool in_way = (record->facts.mode & TYPE) != (record->cow.compared_to.mode & TYPE);
     int r = record->facts.mode && in_way ? place_remove(keeper, record->path) : 0;
     return r == -ENOTEMPTY ? 0 : r; /* what is in it was not to be discarded */
 }
 
 static int discard_old(const struct keeper *keeper, const struct record *record)
 {
-    return record->compared_to.mode
-               ? place_copy(keeper, keeper->lower_fd, record->path, &record->compared_to)
+    return record->cow.compared_to.mode
+               ? place_copy(keeper, keeper->lower_fd, record->path, &record->cow.compared_to)
                : 0;
 }
 
@@ -424,24 +425,26 @@ void changes_discard(struct keeper *keeper, const struct wire_request *request)
     size_t count = 0;
     struct record **list = survey(keeper, &count, &listing.error);
     for (size_t i = 0; i < count; i++) {
-        list[i]->mark = (list[i]->differs && keeper_wants(keeper, list[i]->path) ? 1U : 0) |
-                        (has_line(list + i, count - i) ? 2U : 0);
+        list[i]->scratch.mark =
+            (list[i]->cow.differs && keeper_wants(keeper, list[i]->path) ? 1U : 0) |
+            (has_line(list + i, count - i) ? 2U : 0);
     }
     for (size_t i = count; i > 0; i--) { /* what is in a directory before the directory */
         struct record *record = list[i - 1];
-        record->error = record->mark & 1 ? discard_new(keeper, record) : 0;
+        record->scratch.error = record->scratch.mark & 1 ? discard_new(keeper, record) : 0;
     }
     for (size_t i = 0; i < count; i++) {
         struct record *record = list[i];
-        if (!(record->mark & 1)) {
+        if (!(record->scratch.mark & 1)) {
             continue;
         }
-        record->error = record->error ? record->error : discard_old(keeper, record);
-        if (record->mark & 2) {
-            list_record(&listing, record, record->error);
+        record->scratch.error =
+            record->scratch.error ? record->scratch.error : discard_old(keeper, record);
+        if (record->scratch.mark & 2) {
+            list_record(&listing, record, record->scratch.error);
         }
-        if (!record->error) {
-            record->base = record->compared_to;
+        if (!record->scratch.error) {
+            record->cow.base = record->cow.compared_to;
             base_note(keeper, record);
         }
         states_foreign(keeper, record);
@@ -492,17 +495,18 @@ static int collect(struct keeper *keeper, struct record *const *list, size_t cou
     }
     for (size_t i = 0; i < count && r == 0; i++) {
         struct record *record = list[i];
-        if (record->differs && keeper_wants(keeper, record->path)) {
+        if (record->cow.differs && keeper_wants(keeper, record->path)) {
             size_t at = buf_size(&journal);
             const struct apply_facts unknown = {.inode = APPLY_UNKNOWN, .mode = S_IFREG};
-            r = apply_journal_add(&journal, record->path, record->adrift ? &unknown : &record->base,
+            r = apply_journal_add(&journal, record->path,
+                                  record->cow.adrift ? &unknown : &record->cow.base,
                                   &record->facts);
             struct apply_item *item = r ? NULL : (void *)(journal.data + journal.start + at);
             if (item) {
                 item->hash = hash_of(keeper, record);
                 note_above(keeper, item);
                 item->marks = (has_line(list + i, count - i) ? 0 : APPLY_IMPLIED) |
-                              (record->in_bare ? APPLY_BARE : 0) |
+                              (record->cow.in_bare ? APPLY_BARE : 0) |
                               (is_unread(record) ? APPLY_UNREAD : 0) |
                               listed_marks(record, item->hash);
             }
@@ -536,9 +540,9 @@ static void take_item(struct keeper *keeper, const struct apply_item *item)
 {
     struct record *record = record_find(keeper, item->path);
     if (record && (item->status == APPLY_DONE || item->status == APPLY_SAME)) {
-        record->base = item->after;
-        record->compared = false;
-        record->applied = item->status == APPLY_DONE;
+        record->cow.base = item->after;
+        record->cow.compared = false;
+        record->cow.applied = item->status == APPLY_DONE;
         keeper->pending_known = false;
         base_note(keeper, record);
     }

@@ -25,7 +25,7 @@ void edits_lose(struct keeper *keeper)
 {
     struct timespec now = {};
     (void)clock_gettime(CLOCK_REALTIME, &now);
-    keeper->lost_ns = now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+    keeper->edits.lost_ns = now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
 /* An edit before which the facts were at the place that it changes. Owns `to`. */
@@ -34,7 +34,8 @@ static struct edit *edit_new(struct keeper *keeper, struct state *state, const c
                              struct version *to)
 {
     size_t bytes = strlen(path) + (target ? strlen(target) : 0) + 2;
-    bool has_space = state->edits.count < EDITS && keeper->name_bytes + bytes <= KEEPER_NAME_BYTES;
+    bool has_space =
+        state->edits.count < EDITS && keeper->records.name_bytes + bytes <= KEEPER_NAME_BYTES;
     struct edit *edit = has_space && to ? calloc(1, sizeof *edit) : NULL;
     if (!edit) {
         version_release(keeper, &to);
@@ -44,7 +45,7 @@ static struct edit *edit_new(struct keeper *keeper, struct state *state, const c
     edit->to = to;
     edit->state = state->id;
     edit->name_bytes = bytes;
-    keeper->name_bytes += bytes;
+    keeper->records.name_bytes += bytes;
     edit->path = strdup(path);
     edit->target = target ? strdup(target) : NULL;
     edit->moves = target != NULL;
@@ -317,7 +318,7 @@ static void lose_unkept(struct keeper *keeper, struct state *state, const struct
                    facts->mtime_ns != from->facts.mtime_ns || facts->bytes != from->bytes;
     if (from->kind != KIND_FILE || from->bytes == 0 || from->kept || !changes ||
         (edit->to->kind == KIND_FILE && !edit->writes && !edit->moves) ||
-        (keeper->lost_ns == 0 && is_made(keeper, from))) {
+        (keeper->edits.lost_ns == 0 && is_made(keeper, from))) {
         return;
     }
     if (in_place && edit->to->bytes >= from->bytes) {

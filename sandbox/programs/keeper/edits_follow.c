@@ -27,7 +27,7 @@ const char *edits_last_part(const char *path)
 
 static struct edit **bucket_of(struct keeper *keeper, int watch, const char *name)
 {
-    return &keeper->active[(table_hash(name) + (uint32_t)watch) % KEEPER_KNOWN];
+    return &keeper->edits.active[(table_hash(name) + (uint32_t)watch) % KEEPER_KNOWN];
 }
 
 void edit_activate(struct keeper *keeper, struct edit *edit)
@@ -70,11 +70,11 @@ int edits_watch(struct keeper *keeper, const char *path, uint64_t *ret_inode)
     defer_close int fd = place_parent(keeper->work_fd, path, &name);
     /* By the descriptor, which no change of names leads elsewhere. */
     bool there =
-        keeper->edits_fd >= 0 && fd >= 0 && keeper->edits_watches < DIRECTORIES && fchdir(fd) == 0;
-    int watch = there ? inotify_add_watch(keeper->edits_fd, ".", EVENTS) : -1;
-    if (watch > keeper->edits_last) { /* a new one: their numbers rise */
-        keeper->edits_last = watch;
-        keeper->edits_watches++;
+        keeper->edits.fd >= 0 && fd >= 0 && keeper->edits.watches < DIRECTORIES && fchdir(fd) == 0;
+    int watch = there ? inotify_add_watch(keeper->edits.fd, ".", EVENTS) : -1;
+    if (watch > keeper->edits.last) { /* a new one: their numbers rise */
+        keeper->edits.last = watch;
+        keeper->edits.watches++;
     }
     (void)fchdir(keeper->work_fd); /* a directory that is removed would stay */
     *ret_inode = fd >= 0 && fstat(fd, &st) == 0 ? st.st_ino : 0;
@@ -173,7 +173,7 @@ static void follow_event(struct keeper *keeper, struct edit *edit, uint32_t mask
 static void all_unsure(struct keeper *keeper)
 {
     for (size_t i = 0; i < KEEPER_KNOWN; i++) {
-        for (struct edit *edit = keeper->active[i]; edit; edit = edit->next) {
+        for (struct edit *edit = keeper->edits.active[i]; edit; edit = edit->next) {
             edit->unsure = true;
         }
     }
@@ -196,10 +196,10 @@ static void follow_one(struct keeper *keeper, const struct inotify_event *event)
 void edits_follow(struct keeper *keeper)
 {
     alignas(struct inotify_event) char events[16384];
-    ssize_t size = keeper->edits_fd >= 0 ? 1 : 0;
+    ssize_t size = keeper->edits.fd >= 0 ? 1 : 0;
     for (unsigned i = 0; i < READS && size > 0; i++) {
         const struct inotify_event *event = NULL;
-        size = read(keeper->edits_fd, events, sizeof events);
+        size = read(keeper->edits.fd, events, sizeof events);
         for (ssize_t at = 0; at < size; at += (ssize_t)(sizeof *event + event->len)) {
             event = (const void *)(events + at);
             follow_one(keeper, event);
@@ -251,12 +251,12 @@ void edit_resolve(struct keeper *keeper, struct edit *edit)
 void edits_forget_watches(struct keeper *keeper)
 {
     for (size_t i = 0; i < KEEPER_KNOWN; i++) {
-        if (keeper->active[i]) {
+        if (keeper->edits.active[i]) {
             return; /* of a call that runs */
         }
     }
-    own_close(&keeper->edits_fd);
-    keeper->edits_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-    keeper->edits_last = 0;
-    keeper->edits_watches = 0;
+    own_close(&keeper->edits.fd);
+    keeper->edits.fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    keeper->edits.last = 0;
+    keeper->edits.watches = 0;
 }

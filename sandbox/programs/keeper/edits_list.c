@@ -8,7 +8,7 @@ void edit_free(struct keeper *keeper, struct edit *edit)
 {
     version_release(keeper, &edit->from);
     version_release(keeper, &edit->to);
-    keeper->name_bytes -= edit->name_bytes;
+    keeper->records.name_bytes -= edit->name_bytes;
     free(edit->path);
     free(edit->target);
     free(edit);

@@ -14,7 +14,7 @@
 static struct record *mention(struct edits_outcome *outcome, const char *path)
 {
     struct record *record = record_get(outcome->keeper, path);
-    if (!record || record->mark) {
+    if (!record || record->scratch.mark) {
         return record;
     }
     struct record **list =
@@ -24,7 +24,7 @@ static struct record *mention(struct edits_outcome *outcome, const char *path)
     }
     outcome->list = list;
     list[outcome->count++] = record;
-    record->mark = 1 + PUT_BACK;
+    record->scratch.mark = 1 + PUT_BACK;
     (void)place_look(outcome->keeper->work_fd, path, &record->found, NULL);
     return record;
 }
@@ -32,8 +32,8 @@ static struct record *mention(struct edits_outcome *outcome, const char *path)
 void edits_outcome_add(struct edits_outcome *outcome, const char *path, enum put put)
 {
     struct record *record = mention(outcome, path);
-    if (record && put_is_back((enum put)(record->mark - 1))) {
-        record->mark = 1 + (unsigned)put;
+    if (record && put_is_back((enum put)(record->scratch.mark - 1))) {
+        record->scratch.mark = 1 + (unsigned)put;
     }
 }
 
@@ -42,13 +42,13 @@ void edits_outcome_tell(struct edits_outcome *outcome, put_fn done, void *arg)
     for (size_t i = 0; i < outcome->count; i++) {
         struct record *record = outcome->list[i];
         struct apply_facts facts;
-        enum put put = (enum put)(record->mark - 1);
+        enum put put = (enum put)(record->scratch.mark - 1);
         (void)place_look(outcome->keeper->work_fd, record->path, &facts, NULL);
         /* What came and went in between is not worth a name. */
         if (!put_is_back(put) || !apply_facts_alike(&facts, &record->found)) {
             done(arg, put, record);
         }
-        record->mark = 0;
+        record->scratch.mark = 0;
     }
     free(outcome->carried.list);
     free(outcome->removals.list);
@@ -188,10 +188,10 @@ static void count_turn(struct edits_outcome *outcome, const struct edit *edit, i
     struct record *record = record_get(outcome->keeper, edit->path);
     struct record *target = edit->moves ? record_get(outcome->keeper, edit->target) : NULL;
     if (record) {
-        record->turns += (unsigned)by;
+        record->scratch.turns += (unsigned)by;
     }
     if (target) {
-        target->turns += (unsigned)by;
+        target->scratch.turns += (unsigned)by;
     }
 }
 
@@ -212,7 +212,7 @@ static void carry_out(void *arg, struct edit *edit, bool back)
     const struct record *record = mention(outcome, edit->path);
     (void)mention(outcome, edit_place(edit));
     bool goes = !edit->moves && (back ? edit->from : edit->to)->kind == KIND_NONE;
-    bool waits = goes && record && record->turns == 0 &&
+    bool waits = goes && record && record->scratch.turns == 0 &&
                  !edits_is_below_awaited(outcome->keeper, edit->path, /* held= */ false);
     if (!waits || !edits_add(&outcome->removals, edit)) {
         carry_out_now(outcome, edit);

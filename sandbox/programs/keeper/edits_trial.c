@@ -118,7 +118,7 @@ static void find_lost(struct edits_outcome *outcome)
         find_lost_by_others(outcome, state);
         outcome->lost = outcome->lost || state->edits.lost || state->lost;
     }
-    outcome->lost = outcome->lost || outcome->keeper->lost_ns >= since_ns;
+    outcome->lost = outcome->lost || outcome->keeper->edits.lost_ns >= since_ns;
 }
 
 /* --- one edit --- */
@@ -169,7 +169,7 @@ static void set(struct trial *trial, const char *path, struct version *version)
 {
     struct record *record = record_get(trial->keeper, path);
     if (record) {
-        record->goal = version;
+        record->scratch.goal = version;
     }
 }
 
@@ -192,7 +192,7 @@ static bool find_now(const struct trial *trial, const char *path, char now[KEEPE
             return false;
         }
         const struct record *record = record_find(trial->keeper, now);
-        if (record && record->goal) {
+        if (record && record->scratch.goal) {
             break; /* it would have got there before the directory moves */
         }
     }
@@ -207,11 +207,11 @@ static bool is_blocked(const struct trial *trial, const char *path)
     while (path_cut_last(above)) {
         struct apply_facts facts;
         const struct record *record = record_find(trial->keeper, above);
-        if (record && record->goal && record->goal->kind != KIND_NONE) {
-            return record->goal->kind != KIND_DIRECTORY;
+        if (record && record->scratch.goal && record->scratch.goal->kind != KIND_NONE) {
+            return record->scratch.goal->kind != KIND_DIRECTORY;
         }
         (void)place_look(trial->keeper->work_fd, above, &facts, NULL);
-        if (facts.mode && !(record && record->goal)) {
+        if (facts.mode && !(record && record->scratch.goal)) {
             return !S_ISDIR(facts.mode);
         }
     }
@@ -225,13 +225,13 @@ static bool would_be(const struct trial *trial, const char *path, struct version
     char now[KEEPER_PATH_BYTES];
     const struct record *record = record_find(trial->keeper, path);
     *ret = (struct edits_putting){.facts = version->facts, .links = 2, .there = version};
-    if (!record || !record->goal) {
+    if (!record || !record->scratch.goal) {
         if (!find_now(trial, path, now)) {
             return version->kind == KIND_NONE;
         }
         record = record_find(trial->keeper, now);
     }
-    const struct version *goal = record ? record->goal : NULL;
+    const struct version *goal = record ? record->scratch.goal : NULL;
     if (goal) {
         return goal == version ||
                (goal->kind == version->kind &&
@@ -261,7 +261,7 @@ static bool has_others(const struct trial *trial, const char *path)
         (void)snprintf(below, sizeof below, "%s/%s", path, entry->d_name);
         const struct record *record = record_find(trial->keeper, below);
         has = strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
-              !(record && record->goal && record->goal->kind == KIND_NONE);
+              !(record && record->scratch.goal && record->scratch.goal->kind == KIND_NONE);
     }
     (void)closedir(directory);
     return has;
@@ -276,8 +276,8 @@ static enum put try_content(struct trial *trial, const struct edit *edit, struct
         return PUT_STAYS;
     }
     const struct record *record = record_find(trial->keeper, edit->path);
-    if (there->kind == KIND_DIRECTORY && wanted->kind == KIND_NONE && record && record->awaits &&
-        has_others(trial, edit->path)) {
+    if (there->kind == KIND_DIRECTORY && wanted->kind == KIND_NONE && record &&
+        record->scratch.awaits && has_others(trial, edit->path)) {
         return PUT_STAYS; /* something else is to come to its name */
     }
     putting.wanted = wanted;
@@ -339,7 +339,7 @@ static void try_edit(void *arg, struct edit *edit, bool back)
 
 static void clear(struct keeper *, struct record *record, void *)
 {
-    record->goal = NULL;
+    record->scratch.goal = NULL;
 }
 
 /* Returns whether more is held than was known. */
@@ -358,7 +358,7 @@ static bool try_way(struct edits_outcome *outcome)
 
 static void free_record(struct keeper *, struct record *record, void *)
 {
-    record->held = record->awaits = false;
+    record->scratch.held = record->scratch.awaits = false;
 }
 
 static void begin(void *arg, struct edit *edit, bool back)
@@ -370,10 +370,10 @@ static void begin(void *arg, struct edit *edit, bool back)
     struct record *target = edit->moves ? record_get(keeper, edit->target) : NULL;
     edit->fate = edit->unsure ? PUT_STAYS : PUT_BACK;
     if (record) {
-        record->awaits = true;
+        record->scratch.awaits = true;
     }
     if (target) {
-        target->awaits = true;
+        target->scratch.awaits = true;
     }
 }
 
@@ -383,7 +383,7 @@ bool edits_is_below_awaited(const struct keeper *keeper, const char *path, bool 
     (void)snprintf(above, sizeof above, "%s", path);
     while (path_cut_last(above)) {
         const struct record *record = record_find(keeper, above);
-        if (record && record->awaits && (record->held || !held)) {
+        if (record && record->scratch.awaits && (record->scratch.held || !held)) {
             return true;
         }
     }
@@ -401,20 +401,21 @@ static void spread(void *arg, struct edit *edit, bool)
     struct keeper *keeper = spreading->keeper;
     struct record *record = record_get(keeper, edit->path);
     struct record *target = edit->target ? record_get(keeper, edit->target) : NULL;
-    bool held = edit->fate != PUT_BACK || (record && record->held) || (target && target->held) ||
+    bool held = edit->fate != PUT_BACK || (record && record->scratch.held) ||
+                (target && target->scratch.held) ||
                 edits_is_below_awaited(keeper, edit->path, /* held= */ true) ||
                 (edit->moves && edits_is_below_awaited(keeper, edit->target, /* held= */ true));
     if (!held) {
         return;
     }
-    spreading->more = spreading->more || edit->fate == PUT_BACK || (record && !record->held) ||
-                      (target && !target->held);
+    spreading->more = spreading->more || edit->fate == PUT_BACK ||
+                      (record && !record->scratch.held) || (target && !target->scratch.held);
     edit->fate = edit->fate == PUT_BACK ? PUT_STAYS : edit->fate;
     if (record) {
-        record->held = true;
+        record->scratch.held = true;
     }
     if (target) {
-        target->held = true;
+        target->scratch.held = true;
     }
 }
 

@@ -48,33 +48,33 @@ static void keeper_error(const struct keeper *keeper, const struct wire_request 
 
 static void paths_add(struct keeper *keeper, const struct wire_request *request)
 {
-    char **paths = realloc(keeper->paths, (keeper->path_count + 1) * sizeof *paths);
+    char **paths = realloc(keeper->filters.paths, (keeper->filters.count + 1) * sizeof *paths);
     char *path = paths ? strdup(request->path) : NULL;
-    keeper->paths = paths ? paths : keeper->paths;
+    keeper->filters.paths = paths ? paths : keeper->filters.paths;
     if (path) {
-        keeper->paths[keeper->path_count++] = path;
+        keeper->filters.paths[keeper->filters.count++] = path;
     }
-    keeper->paths_lost = keeper->paths_lost || !path;
+    keeper->filters.lost = keeper->filters.lost || !path;
 }
 
 static void paths_clear(struct keeper *keeper)
 {
-    for (size_t i = 0; i < keeper->path_count; i++) {
-        free(keeper->paths[i]);
+    for (size_t i = 0; i < keeper->filters.count; i++) {
+        free(keeper->filters.paths[i]);
     }
-    keeper->path_count = 0;
-    keeper->paths_lost = false;
+    keeper->filters.count = 0;
+    keeper->filters.lost = false;
 }
 
 bool keeper_wants(const struct keeper *keeper, const char *path)
 {
-    for (size_t i = 0; i < keeper->path_count; i++) {
-        const char *wanted = keeper->paths[i];
+    for (size_t i = 0; i < keeper->filters.count; i++) {
+        const char *wanted = keeper->filters.paths[i];
         if (!*wanted || strcmp(path, wanted) == 0 || apply_path_is_below(path, wanted)) {
             return true;
         }
     }
-    return keeper->path_count == 0;
+    return keeper->filters.count == 0;
 }
 
 /* --- what a call has changed, and what an undo has put back --- */
@@ -130,7 +130,7 @@ static void tell_put(void *arg, enum put put, const struct record *record)
     if (put_is_back(put)) {
         struct apply_facts facts;
         (void)place_look(telling->keeper->work_fd, record->path, &facts, NULL);
-        telling->kept.applied += record->applied;
+        telling->kept.applied += record->cow.applied;
         if (facts.mode) {
             tell_name(telling, WIRE_KEPT_BACK, record->path, &telling->kept.back);
         } else {
@@ -179,7 +179,7 @@ static void dispatch(struct keeper *keeper, const struct wire_request *request)
     enum keep_op op = (enum keep_op)request->op;
     keeper->fresh_ns = request->fresh_ns;
     bool filters = op == KEEP_LIST || op == KEEP_DISCARD || op == KEEP_COLLECT;
-    if (filters && keeper->paths_lost) { /* fewer paths could mean all */
+    if (filters && keeper->filters.lost) { /* fewer paths could mean all */
         keeper_error(keeper, request, -ENOMEM);
         paths_clear(keeper);
         return;
@@ -232,15 +232,15 @@ static void greet(struct keeper *keeper)
     char nothing[16];
     int fd = -1;
     unsigned at = 0;
-    ssize_t size = packet_receive(keeper->greet_fd, nothing, sizeof nothing, &fd, 1);
+    ssize_t size = packet_receive(keeper->edits.greet_fd, nothing, sizeof nothing, &fd, 1);
     if (size == 0) {
-        own_close(&keeper->greet_fd);
+        own_close(&keeper->edits.greet_fd);
     }
-    while (at < KEEPER_CONNECTIONS && keeper->connections[at]) {
+    while (at < KEEPER_CONNECTIONS && keeper->edits.connections[at]) {
         at++;
     }
     if (fd >= 0 && at < KEEPER_CONNECTIONS) {
-        keeper->connections[at] = fd;
+        keeper->edits.connections[at] = fd;
     } else {
         own_close(&fd);
     }
@@ -276,10 +276,10 @@ static void serve_sessions(struct keeper *keeper)
     struct pollfd polled[3 + KEEPER_CONNECTIONS];
     for (;;) {
         polled[0] = (struct pollfd){.fd = keeper->socket_fd, .events = POLLIN};
-        polled[1] = (struct pollfd){.fd = keeper->greet_fd, .events = POLLIN};
-        polled[2] = (struct pollfd){.fd = keeper->edits_fd, .events = POLLIN};
+        polled[1] = (struct pollfd){.fd = keeper->edits.greet_fd, .events = POLLIN};
+        polled[2] = (struct pollfd){.fd = keeper->edits.fd, .events = POLLIN};
         for (unsigned i = 0; i < KEEPER_CONNECTIONS; i++) {
-            int fd = keeper->connections[i];
+            int fd = keeper->edits.connections[i];
             polled[3 + i] = (struct pollfd){.fd = fd ? fd : -1, .events = POLLIN};
         }
         if (poll(polled, 3 + KEEPER_CONNECTIONS, -1) < 0) {
@@ -290,7 +290,7 @@ static void serve_sessions(struct keeper *keeper)
         }
         for (unsigned i = 0; i < KEEPER_CONNECTIONS; i++) {
             if (polled[3 + i].revents) {
-                serve_session(keeper, &keeper->connections[i]);
+                serve_session(keeper, &keeper->edits.connections[i]);
             }
         }
         if (polled[1].revents) {
@@ -332,8 +332,8 @@ static bool keep_descriptors(struct keeper *keeper, const struct keeper_setup *s
     keeper->store_fd = fds[4];
     keeper->output_fd = fds[5];
     keeper->watch.fd = fds[6];
-    keeper->greet_fd = fds[7];
-    keeper->edits_fd = keeper_is_plain(keeper) ? inotify_init1(IN_NONBLOCK | IN_CLOEXEC) : -1;
+    keeper->edits.greet_fd = fds[7];
+    keeper->edits.fd = keeper_is_plain(keeper) ? inotify_init1(IN_NONBLOCK | IN_CLOEXEC) : -1;
     return keeper->socket_fd >= 0 && keeper->work_fd >= 0;
 }
 

@@ -71,15 +71,18 @@ struct keeper {
     int work_fd;  /* the workspace, as code sees it */
     int upper_fd; /* with --cow, else -1 */
     int lower_fd;
-    int store_fd;   /* directory in which the facts in base outlive the server; or -1 */
-    int output_fd;  /* the directory of overflow files; or -1 */
-    int greet_fd;   /* on which sessions bring their connections; or -1 */
-    int edits_last; /* number of the latest one of these */
-    unsigned edits_watches;
-    int edits_fd; /* an inotify instance of the directories in which sessions touch something */
-    int connections[KEEPER_CONNECTIONS]; /* of sessions' processes; 0: free */
+    int store_fd;  /* directory in which the facts in base outlive the server; or -1 */
+    int output_fd; /* the directory of overflow files; or -1 */
+    struct {
+        int greet_fd;                        /* on which sessions bring their connections; or -1 */
+        int connections[KEEPER_CONNECTIONS]; /* of sessions' processes; 0: free */
+        int last;                            /* number of the latest edit */
+        unsigned watches;
+        int fd; /* an inotify instance of the directories in which sessions touch something */
+        struct edit *active[KEEPER_KNOWN]; /* of open states, by directory and name */
+        int64_t lost_ns;                   /* see edits_lose() */
+    } edits;
     struct version *known[KEEPER_KNOWN]; /* by their inodes */
-    struct edit *active[KEEPER_KNOWN];   /* of open states, by directory and name */
     bool cow;
     bool again;         /* what was changed before this process began is of unknown base */
     bool own;           /* the workspace is the sandbox's own: nothing else changes it */
@@ -89,10 +92,12 @@ struct keeper {
     struct watch watch; /* off with --cow */
     uint64_t limit_bytes;
     uint64_t used_bytes;
-    struct record **buckets;
-    uint32_t bucket_count;
-    uint32_t record_count;
-    size_t name_bytes; /* of the records' paths */
+    struct {
+        struct record **buckets;
+        uint32_t bucket_count;
+        uint32_t count;
+        size_t name_bytes; /* of their paths */
+    } records;
     uint32_t round;
     uint32_t looks;   /* at the user's directories */
     int64_t root_ns;  /* ctime of the scanned directory itself */
@@ -102,14 +107,15 @@ struct keeper {
                          then, or later */
     int64_t seen_ns;  /* lower bound of what code had seen when it made changes that the next scan
                          finds */
-    int64_t lost_ns;  /* see edits_lose() */
     struct state *states;
     uint32_t last_begun; /* state */
     bool pending_known;
     unsigned pending; /* changes that are not applied */
-    char **paths;     /* filters of the next request */
-    size_t path_count;
-    bool paths_lost; /* there was no memory for one */
+    struct {
+        char **paths;
+        size_t count;
+        bool lost; /* there was no memory for one */
+    } filters;     /* of the next request */
 };
 
 /* scan.c: finds what each path is, into found and round of the records. Returns false when there
@@ -171,7 +177,7 @@ void states_foreign(struct keeper *keeper, struct record *record);
 bool moves_is_below(const struct keeper *keeper, const struct record *record,
                     struct apply_facts *ret_lower);
 void moves_begin(struct keeper *keeper, struct record *const *list, size_t count);
-/* Gives the file of record->moved_from the record's path. 0 or -errno. */
+/* Gives the file of record->scratch.moved_from the record's path. 0 or -errno. */
 int moves_finish(struct keeper *keeper, struct record *record);
 
 /* changes.c: with --cow. */

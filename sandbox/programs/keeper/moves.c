@@ -8,7 +8,7 @@
 
 static bool is_wanted(const struct keeper *keeper, const struct record *record)
 {
-    const struct version *goal = record->goal;
+    const struct version *goal = record->scratch.goal;
     struct apply_facts lower;
     return goal && goal != record->now && goal->kind == KIND_FILE && !goal->kept &&
            goal->facts.mode && !moves_is_below(keeper, record, &lower);
@@ -17,7 +17,7 @@ static bool is_wanted(const struct keeper *keeper, const struct record *record)
 bool moves_is_below(const struct keeper *keeper, const struct record *record,
                     struct apply_facts *ret_lower)
 {
-    const struct version *goal = record->goal;
+    const struct version *goal = record->scratch.goal;
     return keeper->cow && goal->kind == KIND_FILE && !goal->kept && goal->facts.mode &&
            place_look(keeper->lower_fd, record->path, ret_lower, NULL) == 0 &&
            S_ISREG(ret_lower->mode) && ret_lower->bytes == goal->bytes &&
@@ -34,9 +34,9 @@ static int compare_inodes(const void *one, const void *other)
 /* The records of regular files, by inode: heap. */
 static struct record **by_inode(const struct keeper *keeper, size_t *ret_count)
 {
-    struct record **list = calloc(keeper->record_count + 1UL, sizeof(struct record *));
-    for (uint32_t i = 0; list && i < keeper->bucket_count; i++) {
-        for (struct record *record = keeper->buckets[i]; record; record = record->next) {
+    struct record **list = calloc(keeper->records.count + 1UL, sizeof(struct record *));
+    for (uint32_t i = 0; list && i < keeper->records.bucket_count; i++) {
+        for (struct record *record = keeper->records.buckets[i]; record; record = record->next) {
             if (S_ISREG(record->facts.mode)) {
                 list[(*ret_count)++] = record;
             }
@@ -76,7 +76,7 @@ static void take_away(struct keeper *keeper, struct record *wanted, struct recor
         free(copy);
         return;
     }
-    wanted->moved_from = copy;
+    wanted->scratch.moved_from = copy;
     version_release(keeper, &donor->now);
     donor->now = nothing;
     donor->facts = (struct apply_facts){.inode = donor->facts.inode}; /* the list stays sorted */
@@ -85,21 +85,21 @@ static void take_away(struct keeper *keeper, struct record *wanted, struct recor
 static void find_donor(struct keeper *keeper, struct record *wanted, struct record **list,
                        size_t count)
 {
-    const struct apply_facts *was = &wanted->goal->facts;
+    const struct apply_facts *was = &wanted->scratch.goal->facts;
     struct record *changed = NULL;
     for (size_t i = find_inode(list, count, was->inode);
          i < count && list[i]->facts.inode == was->inode; i++) {
         struct record *other = list[i];
-        bool goes = other->goal && other->goal != other->now;
+        bool goes = other->scratch.goal && other->scratch.goal != other->now;
         if (goes && other != wanted && apply_facts_equal_moved(&other->facts, was)) {
             take_away(keeper, wanted, other);
             return;
         }
-        changed = goes && other->goal->kind == KIND_NONE ? other : changed;
+        changed = goes && other->scratch.goal->kind == KIND_NONE ? other : changed;
     }
     if (changed) { /* what has become of the wanted file is not kept either */
-        changed->goal = changed->now;
-        changed->mark = 1;
+        changed->scratch.goal = changed->now;
+        changed->scratch.mark = 1;
     }
 }
 
@@ -122,8 +122,10 @@ void moves_begin(struct keeper *keeper, struct record *const *list, size_t count
 int moves_finish(struct keeper *keeper, struct record *record)
 {
     int r = record->now->kind == KIND_NONE ? 0 : place_remove(keeper, record->path);
-    r = r ? r : place_move(keeper, record->moved_from, record->path, NULL, &(struct apply_facts){});
-    free(record->moved_from);
-    record->moved_from = NULL;
+    r = r ? r
+          : place_move(keeper, record->scratch.moved_from, record->path, NULL,
+                       &(struct apply_facts){});
+    free(record->scratch.moved_from);
+    record->scratch.moved_from = NULL;
     return r;
 }

@@ -49,32 +49,35 @@ struct record {
     bool noted;           /* facts were taken from a scan */
     bool stayed;          /* the same inode was there at the scan before */
     bool unread;          /* a directory that the last scan could not read */
-    /* With --cow: */
-    bool covers; /* a whiteout or opaque directory with cover_facts hides what the user has there */
-    bool based;  /* base is known */
-    bool compared; /* facts with compared_to, the user's file at that time: */
-    bool differs;
-    bool listed; /* these are what the last list has shown: */
-    struct apply_facts listed_facts;
-    uint64_t listed_hash;
-    bool applied; /* the user's directory got what facts describe */
-    bool is_bare; /* a git directory, whatever its name; and the same of a directory above it */
-    bool in_bare;
-    uint64_t lower_inode; /* of the user's directory of this name, when all was known; or 0 */
-    bool adrift;          /* the user's directory that it lies in is gone, or another one */
-    bool elsewhere;       /* see is_elsewhere() in scan.c; as of `looked`, by keeper.looks */
-    uint32_t looked;
-    struct apply_facts cover_facts;
-    struct apply_facts base; /* of the user's file when the change was begun */
-    struct apply_facts compared_to;
-    /* Scratch, each for the function that sets it: */
-    unsigned turns; /* edits of a way that are to come at it */
-    struct version *goal;
-    char *moved_from; /* the name that holds the goal's file meanwhile, or NULL */
-    unsigned mark;
-    bool held;
-    bool awaits; /* some edit brings content to the name, or moves something from it */
-    int error;
+    struct {
+        bool covers;   /* a whiteout or opaque directory with cover_facts hides what the user has
+                          there */
+        bool based;    /* base is known */
+        bool compared; /* facts with compared_to, the user's file at that time: */
+        bool differs;
+        bool listed; /* these are what the last list has shown: */
+        struct apply_facts listed_facts;
+        uint64_t listed_hash;
+        bool applied; /* the user's directory got what facts describe */
+        bool is_bare; /* a git directory, whatever its name; and the same of a directory above it */
+        bool in_bare;
+        uint64_t lower_inode; /* of the user's directory of this name, when all was known; or 0 */
+        bool adrift;          /* the user's directory that it lies in is gone, or another one */
+        bool elsewhere;       /* see is_elsewhere() in scan.c; as of `looked`, by keeper.looks */
+        uint32_t looked;
+        struct apply_facts cover_facts;
+        struct apply_facts base; /* of the user's file when the change was begun */
+        struct apply_facts compared_to;
+    } cow; /* with --cow */
+    struct {
+        unsigned turns; /* edits of a way that are to come at it */
+        struct version *goal;
+        char *moved_from; /* the name that holds the goal's file meanwhile, or NULL */
+        unsigned mark;
+        bool held;
+        bool awaits; /* some edit brings content to the name, or moves something from it */
+        int error;
+    } scratch; /* each for the function that sets it */
 };
 
 /* table.c */

@@ -78,9 +78,9 @@ static bool is_replaced(const struct keeper *keeper, const struct record *record
     if (place_look(keeper->lower_fd, path, &facts, NULL) < 0 || !S_ISDIR(facts.mode)) {
         return false; /* code has made it */
     }
-    return record && record->lower_inode ? facts.inode != record->lower_inode
-                                         : facts.ctime_ns > keeper->seen_ns &&
-                                               ctime_of_parent(keeper, path) > keeper->seen_ns;
+    return record && record->cow.lower_inode ? facts.inode != record->cow.lower_inode
+                                             : facts.ctime_ns > keeper->seen_ns &&
+                                                   ctime_of_parent(keeper, path) > keeper->seen_ns;
 }
 
 /* Whether this holds for a directory above the path: what is in it has the times of its own. */
@@ -94,12 +94,12 @@ static bool is_elsewhere(const struct keeper *keeper, const char *path)
     }
     *slash = '\0';
     struct record *record = record_find(keeper, above);
-    bool known = record && record->looked == keeper->looks;
-    bool is = known ? record->elsewhere
+    bool known = record && record->cow.looked == keeper->looks;
+    bool is = known ? record->cow.elsewhere
                     : is_replaced(keeper, record, above) || is_elsewhere(keeper, above);
     if (record) {
-        record->elsewhere = is;
-        record->looked = keeper->looks;
+        record->cow.elsewhere = is;
+        record->cow.looked = keeper->looks;
     }
     return is;
 }
@@ -121,11 +121,11 @@ static void take_base(struct keeper *keeper, struct record *record)
 {
     struct apply_facts facts = {};
     if (keeper->cow && place_look(keeper->lower_fd, record->path, &facts, NULL) == 0 &&
-        !record->based) {
-        record->base = facts;
-        record->based = true;
+        !record->cow.based) {
+        record->cow.base = facts;
+        record->cow.based = true;
         if (is_unknown(keeper, record->path, &facts)) {
-            record->base.inode = UINT64_MAX;
+            record->cow.base.inode = UINT64_MAX;
         }
         base_note(keeper, record);
     }
@@ -168,14 +168,14 @@ static void hide(struct walk *walk, struct record *record, const struct apply_fa
 {
     struct keeper *keeper = walk->keeper;
     struct apply_facts facts = {};
-    if (record->covers && apply_facts_alike(&record->cover_facts, cover) &&
-        record->cover_facts.inode == cover->inode) {
+    if (record->cow.covers && apply_facts_alike(&record->cow.cover_facts, cover) &&
+        record->cow.cover_facts.inode == cover->inode) {
         return;
     }
     bool again = keeper->again;
-    keeper->again = again || record->covers; /* what it hid before, code has not seen */
-    record->covers = true;
-    record->cover_facts = *cover;
+    keeper->again = again || record->cow.covers; /* what it hid before, code has not seen */
+    record->cow.covers = true;
+    record->cow.cover_facts = *cover;
     struct walk below = {.keeper = keeper, .root_fd = keeper->lower_fd, .hidden = true};
     if (place_look(keeper->lower_fd, record->path, &facts, NULL) == 0 && S_ISDIR(facts.mode)) {
         walk_push(&below, record->path);
@@ -223,7 +223,7 @@ static bool is_of_removed(const struct keeper *keeper, int dir_fd, const char *n
     char above[KEEPER_PATH_BYTES];
     const char *lower_name = NULL;
     struct stat st;
-    if (!keeper->cow || record->base.mode || (keeper->seen_ns == 0 && !keeper->again)) {
+    if (!keeper->cow || record->cow.base.mode || (keeper->seen_ns == 0 && !keeper->again)) {
         return false;
     }
     defer_close int lower_fd = place_parent(keeper->lower_fd, record->path, &lower_name);
@@ -231,7 +231,7 @@ static bool is_of_removed(const struct keeper *keeper, int dir_fd, const char *n
         (void)snprintf(above, sizeof above, "%.*s", (int)(lower_name - record->path - 1),
                        record->path);
         const struct record *parent = record_find(keeper, above);
-        return parent && (S_ISDIR(parent->base.mode) || parent->base.inode == UINT64_MAX);
+        return parent && (S_ISDIR(parent->cow.base.mode) || parent->cow.base.inode == UINT64_MAX);
     }
     struct apply_facts facts = apply_facts_of(&st);
     defer_close int fd = facts.ctime_ns > keeper->seen_ns
@@ -245,7 +245,7 @@ static bool is_of_removed(const struct keeper *keeper, int dir_fd, const char *n
 static bool is_mode_unknown(const struct keeper *keeper, const struct record *record,
                             const struct apply_facts *facts)
 {
-    const struct apply_facts *base = &record->base;
+    const struct apply_facts *base = &record->cow.base;
     return keeper->cow && S_ISDIR(facts->mode) && S_ISDIR(base->mode) &&
            ((facts->mode ^ base->mode) & ACCESSPERMS) &&
            (keeper->again || base->ctime_ns > keeper->seen_ns);
@@ -278,11 +278,11 @@ static void take_entry(struct walk *walk, int dir_fd, const char *name, const ch
         return;
     }
     if (is_new && is_of_removed(keeper, dir_fd, name, record)) {
-        record->base = (struct apply_facts){.inode = UINT64_MAX, .mode = S_IFREG};
+        record->cow.base = (struct apply_facts){.inode = UINT64_MAX, .mode = S_IFREG};
         base_note(keeper, record);
     }
     if (is_new && is_mode_unknown(keeper, record, &facts)) {
-        record->base.mode = facts.mode;
+        record->cow.base.mode = facts.mode;
         base_note(keeper, record);
     }
     record->stayed = record->facts.mode && record->facts.inode == facts.inode &&
@@ -290,7 +290,7 @@ static void take_entry(struct walk *walk, int dir_fd, const char *name, const ch
     record->found = facts;
     record->found_links = (unsigned)st.st_nlink;
     record->round = keeper->round;
-    if (keeper->cow && !S_ISDIR(st.st_mode) && S_ISDIR(record->base.mode)) {
+    if (keeper->cow && !S_ISDIR(st.st_mode) && S_ISDIR(record->cow.base.mode)) {
         hide(walk, record, &facts);
     }
     if (S_ISDIR(st.st_mode) && !is_left_out(keeper, name)) {
@@ -385,8 +385,8 @@ static void note_directory(struct keeper *keeper, struct record *record, void *)
     if (record->round == keeper->round && S_ISDIR(record->found.mode)) {
         bool known = place_look(keeper->lower_fd, record->path, &lower, NULL) == 0 &&
                      S_ISDIR(lower.mode) &&
-                     (lower.ctime_ns <= keeper->fresh_ns || lower.inode == record->lower_inode);
-        record->lower_inode = known ? lower.inode : 0;
+                     (lower.ctime_ns <= keeper->fresh_ns || lower.inode == record->cow.lower_inode);
+        record->cow.lower_inode = known ? lower.inode : 0;
     }
 }
 

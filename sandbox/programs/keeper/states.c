@@ -113,11 +113,11 @@ static void state_compact(struct keeper *keeper, struct state *state)
 {
     size_t kept = 0;
     for (size_t i = 0; i < state->count; i++) {
-        state->steps[i].record->mark = UINT32_MAX;
+        state->steps[i].record->scratch.mark = UINT32_MAX;
     }
     for (size_t i = 0; i < state->count; i++) {
         struct step *step = &state->steps[i];
-        unsigned last = step->record->mark;
+        unsigned last = step->record->scratch.mark;
         if (last != UINT32_MAX && state->steps[last].to == step->from) {
             version_release(keeper, &state->steps[last].to);
             state->steps[last].to = version_take(step->to);
@@ -125,12 +125,12 @@ static void state_compact(struct keeper *keeper, struct state *state)
             step_done(keeper, step);
             continue;
         }
-        step->record->mark = (unsigned)kept;
+        step->record->scratch.mark = (unsigned)kept;
         state->steps[kept++] = *step;
     }
     state->count = kept;
     for (size_t i = 0; i < kept; i++) {
-        state->steps[i].record->mark = 0;
+        state->steps[i].record->scratch.mark = 0;
     }
 }
 
@@ -154,7 +154,7 @@ static void state_merge(struct keeper *keeper, struct state *state)
         child->steps = joined.steps;
         child->count = joined.count;
         child->space = joined.space;
-        child->lost = child->lost || state->lost || keeper->lost_ns >= state->since_ns;
+        child->lost = child->lost || state->lost || keeper->edits.lost_ns >= state->since_ns;
         if (state->parent) {
             whole = edits_prepend(keeper, &state->edits, &child->edits) && whole;
         } else {
@@ -168,7 +168,7 @@ static void state_merge(struct keeper *keeper, struct state *state)
 
 static void drop_unused(struct keeper *keeper, struct record *record, void *)
 {
-    bool known = record->facts.mode || record->base.mode || record->covers;
+    bool known = record->facts.mode || record->cow.base.mode || record->cow.covers;
     if (!known && record->steps == 0) {
         record_drop(keeper, record);
     }
@@ -241,11 +241,11 @@ static bool may_have_made(const struct noting *noting, const struct state *state
 bool keeper_claims(const struct keeper *keeper, const char *path)
 {
     size_t i = 0;
-    while (i < keeper->path_count && strcmp(keeper->paths[i], path) != 0 &&
-           !apply_path_is_below(path, keeper->paths[i])) {
+    while (i < keeper->filters.count && strcmp(keeper->filters.paths[i], path) != 0 &&
+           !apply_path_is_below(path, keeper->filters.paths[i])) {
         i++;
     }
-    return i < keeper->path_count;
+    return i < keeper->filters.count;
 }
 
 /* Adds the step to each call that may have made it. Returns whether there was memory. */
@@ -275,8 +275,8 @@ static void set_facts(struct keeper *keeper, struct record *record, const struct
 {
     record->facts = *facts;
     record->noted = true;
-    record->compared = false;
-    record->applied = false;
+    record->cow.compared = false;
+    record->cow.applied = false;
     keeper->pending_known = false;
 }
 

@@ -20,7 +20,7 @@ static void switch_step(struct switching *switching, const struct step *step, bo
     struct record *record = step->record;
     const struct version *from = back ? step->to : step->from;
     struct version *to = back ? step->from : step->to;
-    if (!record->goal) {
+    if (!record->scratch.goal) {
         struct record **records = list_grow(switching->records, switching->count, &switching->space,
                                             sizeof(struct record *));
         if (!records) {
@@ -29,13 +29,13 @@ static void switch_step(struct switching *switching, const struct step *step, bo
         }
         switching->records = records;
         records[switching->count++] = record;
-        record->goal = record->now;
-        record->mark = 0;
+        record->scratch.goal = record->now;
+        record->scratch.mark = 0;
     }
-    if (record->goal == from && !step->unsure) {
-        record->goal = to;
+    if (record->scratch.goal == from && !step->unsure) {
+        record->scratch.goal = to;
     } else { /* changed since by someone else, possibly to the wanted content */
-        record->mark = version_differs(record->goal, to);
+        record->scratch.mark = version_differs(record->scratch.goal, to);
     }
 }
 
@@ -82,10 +82,10 @@ void way_each(const struct way *way, way_fn fn, void *arg)
 /* Makes the record's path what the goal is. 0 or -errno. */
 static int put_goal(struct keeper *keeper, struct record *record)
 {
-    struct version *goal = record->goal;
+    struct version *goal = record->scratch.goal;
     struct version put = *goal;
     struct apply_facts lower;
-    if (record->moved_from) {
+    if (record->scratch.moved_from) {
         return moves_finish(keeper, record);
     }
     if (moves_is_below(keeper, record, &lower)) {
@@ -98,7 +98,7 @@ static int put_goal(struct keeper *keeper, struct record *record)
 
 static void put_record(struct keeper *keeper, struct record *record, put_fn done, void *arg)
 {
-    struct version *goal = record->goal;
+    struct version *goal = record->scratch.goal;
     int r = put_goal(keeper, record);
     if (r < 0) {
         done(arg, r == -ENOTEMPTY || r == -EEXIST ? PUT_STAYS : PUT_MISSED, record);
@@ -122,25 +122,25 @@ static void put_all(struct keeper *keeper, struct switching *switching, put_fn d
     moves_begin(keeper, switching->records, switching->count);
     for (size_t i = switching->count; i > 0; i--) {
         struct record *record = switching->records[i - 1];
-        if (record->goal != record->now && record->goal->kind == KIND_NONE) {
+        if (record->scratch.goal != record->now && record->scratch.goal->kind == KIND_NONE) {
             put_record(keeper, record, done, arg);
-            record->goal = NULL;
+            record->scratch.goal = NULL;
         }
     }
     for (size_t i = 0; i < switching->count; i++) {
         struct record *record = switching->records[i];
-        if (record->goal && record->goal != record->now) {
+        if (record->scratch.goal && record->scratch.goal != record->now) {
             put_record(keeper, record, done, arg);
         }
-        if (record->mark) {
+        if (record->scratch.mark) {
             done(arg, PUT_STAYS, record);
         }
-        record->error = record->goal && record->now == record->goal;
-        record->goal = NULL;
+        record->scratch.error = record->scratch.goal && record->now == record->scratch.goal;
+        record->scratch.goal = NULL;
     }
     for (size_t i = switching->count; i > 0; i--) { /* putting files in it has changed them */
         struct record *record = switching->records[i - 1];
-        if (record->error && record->now->kind == KIND_DIRECTORY) {
+        if (record->scratch.error && record->now->kind == KIND_DIRECTORY) {
             place_end_directory(keeper, record->path, record->now);
             states_see(keeper, record);
         }
@@ -173,8 +173,8 @@ static void set_goal(struct keeper *keeper, const char *path, struct version *ve
 {
     struct record *record = record_get(keeper, path);
     if (record) {
-        record->goal = version;
-        record->held = true;
+        record->scratch.goal = version;
+        record->scratch.held = true;
     }
 }
 
@@ -189,7 +189,7 @@ struct carrying {
 static void take_along(struct keeper *, struct record *record, void *arg)
 {
     struct carrying *carrying = arg;
-    if (record->goal && apply_path_is_below(record->path, carrying->from)) {
+    if (record->scratch.goal && apply_path_is_below(record->path, carrying->from)) {
         struct record **list =
             list_grow(carrying->list, carrying->count, &carrying->space, sizeof(struct record *));
         if (list) {
@@ -197,7 +197,7 @@ static void take_along(struct keeper *, struct record *record, void *arg)
             list[carrying->count++] = record;
         }
     } else if (apply_path_is_below(record->path, carrying->to)) {
-        record->goal = NULL; /* nothing was there */
+        record->scratch.goal = NULL; /* nothing was there */
     }
 }
 
@@ -208,9 +208,9 @@ static void move_goals(struct keeper *keeper, const char *from, const char *to)
     struct carrying carrying = {from, to};
     records_each(keeper, take_along, &carrying);
     for (size_t i = 0; i < carrying.count; i++) {
-        struct version *goal = carrying.list[i]->goal;
+        struct version *goal = carrying.list[i]->scratch.goal;
         const char *rest = carrying.list[i]->path + strlen(from);
-        carrying.list[i]->goal = NULL;
+        carrying.list[i]->scratch.goal = NULL;
         if ((size_t)snprintf(path, sizeof path, "%s%s", to, rest) < sizeof path) {
             set_goal(keeper, path, goal);
         }
@@ -220,7 +220,7 @@ static void move_goals(struct keeper *keeper, const char *from, const char *to)
 
 static void free_record(struct keeper *, struct record *record, void *)
 {
-    record->held = false;
+    record->scratch.held = false;
 }
 
 static void set_goals(void *arg, struct state *state, bool back)
@@ -239,8 +239,8 @@ static void set_goals(void *arg, struct state *state, bool back)
     }
     for (size_t i = 0; i < state->count; i++) {
         const struct step *step = &state->steps[i];
-        if (!step->record->held) {
-            step->record->goal = back ? step->from : step->to;
+        if (!step->record->scratch.held) {
+            step->record->scratch.goal = back ? step->from : step->to;
         }
     }
 }
@@ -248,10 +248,10 @@ static void set_goals(void *arg, struct state *state, bool back)
 static void check_goal(struct keeper *keeper, struct record *record, void *arg)
 {
     struct edits_outcome *outcome = arg;
-    if (record->goal && !is_back(keeper, record->path, record->goal)) {
+    if (record->scratch.goal && !is_back(keeper, record->path, record->scratch.goal)) {
         edits_outcome_add(outcome, record->path, PUT_STAYS);
     }
-    record->goal = NULL;
+    record->scratch.goal = NULL;
 }
 
 /* As states_switch(). At its end names what is not what it was: what scans have found and edits

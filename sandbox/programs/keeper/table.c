@@ -26,8 +26,9 @@ uint32_t table_hash(const char *path)
 
 static struct record *find(const struct keeper *keeper, const char *path, uint32_t hash)
 {
-    struct record *record =
-        keeper->bucket_count ? keeper->buckets[hash % keeper->bucket_count] : NULL;
+    struct record *record = keeper->records.bucket_count
+                                ? keeper->records.buckets[hash % keeper->records.bucket_count]
+                                : NULL;
     while (record && (record->hash != hash || strcmp(record->path, path) != 0)) {
         record = record->next;
     }
@@ -41,22 +42,23 @@ struct record *record_find(const struct keeper *keeper, const char *path)
 
 static bool grow(struct keeper *keeper)
 {
-    uint32_t count = keeper->bucket_count ? keeper->bucket_count * 4 : BUCKETS_FIRST;
+    uint32_t count =
+        keeper->records.bucket_count ? keeper->records.bucket_count * 4 : BUCKETS_FIRST;
     struct record **buckets = calloc(count, sizeof(struct record *));
     if (!buckets) {
         return false;
     }
-    for (uint32_t i = 0; i < keeper->bucket_count; i++) {
-        for (struct record *record = keeper->buckets[i]; record;) {
+    for (uint32_t i = 0; i < keeper->records.bucket_count; i++) {
+        for (struct record *record = keeper->records.buckets[i]; record;) {
             struct record *next = record->next;
             record->next = buckets[record->hash % count];
             buckets[record->hash % count] = record;
             record = next;
         }
     }
-    free(keeper->buckets);
-    keeper->buckets = buckets;
-    keeper->bucket_count = count;
+    free(keeper->records.buckets);
+    keeper->records.buckets = buckets;
+    keeper->records.bucket_count = count;
     return true;
 }
 
@@ -68,8 +70,9 @@ struct record *record_get(struct keeper *keeper, const char *path)
         return record;
     }
     size_t size = strlen(path) + 1;
-    if (keeper->record_count >= KEEPER_RECORDS || keeper->name_bytes + size > KEEPER_NAME_BYTES ||
-        (keeper->record_count >= keeper->bucket_count && !grow(keeper))) {
+    if (keeper->records.count >= KEEPER_RECORDS ||
+        keeper->records.name_bytes + size > KEEPER_NAME_BYTES ||
+        (keeper->records.count >= keeper->records.bucket_count && !grow(keeper))) {
         return NULL;
     }
     record = calloc(1, sizeof *record);
@@ -81,22 +84,22 @@ struct record *record_get(struct keeper *keeper, const char *path)
     }
     record->path = name;
     record->hash = hash;
-    record->next = keeper->buckets[hash % keeper->bucket_count];
-    keeper->buckets[hash % keeper->bucket_count] = record;
-    keeper->record_count++;
-    keeper->name_bytes += size;
+    record->next = keeper->records.buckets[hash % keeper->records.bucket_count];
+    keeper->records.buckets[hash % keeper->records.bucket_count] = record;
+    keeper->records.count++;
+    keeper->records.name_bytes += size;
     return record;
 }
 
 void record_drop(struct keeper *keeper, struct record *record)
 {
-    struct record **at = &keeper->buckets[record->hash % keeper->bucket_count];
+    struct record **at = &keeper->records.buckets[record->hash % keeper->records.bucket_count];
     while (*at != record) {
         at = &(*at)->next;
     }
     *at = record->next;
-    keeper->record_count--;
-    keeper->name_bytes -= strlen(record->path) + 1;
+    keeper->records.count--;
+    keeper->records.name_bytes -= strlen(record->path) + 1;
     version_release(keeper, &record->now);
     free(record->path);
     free(record);
@@ -105,8 +108,8 @@ void record_drop(struct keeper *keeper, struct record *record)
 void records_each(struct keeper *keeper, void (*fn)(struct keeper *, struct record *, void *),
                   void *arg)
 {
-    for (uint32_t i = 0; i < keeper->bucket_count; i++) {
-        for (struct record *record = keeper->buckets[i]; record;) {
+    for (uint32_t i = 0; i < keeper->records.bucket_count; i++) {
+        for (struct record *record = keeper->records.buckets[i]; record;) {
             struct record *next = record->next;
             fn(keeper, record, arg);
             record = next;
@@ -123,10 +126,10 @@ int record_compare(const void *one, const void *other)
 
 struct record **records_sorted(const struct keeper *keeper, size_t *ret_count)
 {
-    struct record **list = calloc(keeper->record_count + 1, sizeof(struct record *));
+    struct record **list = calloc(keeper->records.count + 1, sizeof(struct record *));
     size_t count = 0;
-    for (uint32_t i = 0; list && i < keeper->bucket_count; i++) {
-        for (struct record *record = keeper->buckets[i]; record; record = record->next) {
+    for (uint32_t i = 0; list && i < keeper->records.bucket_count; i++) {
+        for (struct record *record = keeper->records.buckets[i]; record; record = record->next) {
             list[count++] = record;
         }
     }

@@ -17,8 +17,8 @@ static void forget(struct keeper *keeper)
 {
     keeper->store_fd = -1;
     base_loaded(keeper); /* drops records without a version */
-    assert_int_equal(keeper->record_count, 0);
-    free(keeper->buckets);
+    assert_int_equal(keeper->records.count, 0);
+    free(keeper->records.buckets);
 }
 
 /* --- order --- */
@@ -69,7 +69,8 @@ static size_t write_base(struct keeper *keeper)
     for (unsigned i = 0; i < NOTED; i++) {
         char path[] = "d/0";
         path[2] = (char)('0' + i);
-        const struct record record = {.path = path, .base = {.inode = 100 + i, .mode = S_IFREG}};
+        const struct record record = {.path = path,
+                                      .cow.base = {.inode = 100 + i, .mode = S_IFREG}};
         base_note(keeper, &record);
     }
     assert_int_equal(fstatat(keeper->store_fd, "base", &st, 0), 0);
@@ -88,12 +89,12 @@ static void a_base_file_that_was_cut_short_is_read_up_to_there(void **)
         struct keeper keeper = {.store_fd = temp.fd};
         assert_int_equal(ftruncate(fd, (off_t)left), 0);
         base_load(&keeper);
-        assert_int_equal(keeper.record_count, left / entry);
+        assert_int_equal(keeper.records.count, left / entry);
         for (unsigned i = 0; i < left / entry; i++) {
             char path[] = "d/0";
             path[2] = (char)('0' + i);
             const struct record *record = record_find(&keeper, path);
-            assert_true(record && record->based && record->base.inode == 100 + i);
+            assert_true(record && record->cow.based && record->cow.base.inode == 100 + i);
         }
         forget(&keeper);
     }
@@ -115,7 +116,7 @@ static void a_base_file_of_anything_does_no_harm(void **)
             assert_int_equal(pwrite(fd, &byte, 1, (off_t)((size_t)rand() % size)), 1);
         }
         base_load(&keeper);
-        assert_true(keeper.record_count <= size / (sizeof(struct apply_facts) + 1));
+        assert_true(keeper.records.count <= size / (sizeof(struct apply_facts) + 1));
         (void)close(fd);
         forget(&keeper);
         assert_int_equal(unlinkat(temp.fd, "base", 0), 0);

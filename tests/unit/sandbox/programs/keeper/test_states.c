@@ -68,7 +68,7 @@ static void done(struct fixture *fixture)
     assert_null(fixture->keeper.states);
     records_each(&fixture->keeper, forget_record, NULL);
     assert_int_equal(fixture->keeper.used_bytes, 0);
-    free(fixture->keeper.buckets);
+    free(fixture->keeper.records.buckets);
     own_close(&fixture->keeper.watch.fd);
     assert_int_equal(chdir("/"), 0);
     temp_remove(&fixture->temp);
@@ -302,11 +302,11 @@ static void a_call_takes_back_what_it_says_is_its_own(void **)
     char name[] = "a";
     char *claims[] = {name};
     write_text(&fixture, "a", "the job's");
-    fixture.keeper.paths = claims;
-    fixture.keeper.path_count = 1;
+    fixture.keeper.filters.paths = claims;
+    fixture.keeper.filters.count = 1;
     assert_int_equal(end(&fixture, job), 1);
-    fixture.keeper.paths = NULL;
-    fixture.keeper.path_count = 0;
+    fixture.keeper.filters.paths = NULL;
+    fixture.keeper.filters.count = 0;
     assert_int_equal(end(&fixture, beside), 0);
     assert_int_equal(go(&fixture, job, mine), 0);
     assert_text(&fixture, "a", NULL);
