@@ -388,6 +388,36 @@ static bool is_last(const struct work *work)
     return false;
 }
 
+/* Whether another name got the content of DIR's file, as after a move, and still has it. */
+static bool has_copy(const struct work *work)
+{
+    struct apply_run *run = work->run;
+    uint64_t bytes = S_ISREG(work->target.facts.mode) ? work->target.facts.bytes : 0;
+    uint64_t hash = 0;
+    for (uint32_t i = 0; bytes > 0 && i < run->journal->count; i++) {
+        const struct apply_item *other = run->items[i];
+        struct apply_look look = {};
+        const char *name = NULL;
+        if (other->status != APPLY_DONE || !S_ISREG(other->source.mode) ||
+            other->source.bytes != bytes || !other->hash) {
+            continue;
+        }
+        if (hash == 0) {
+            defer_close int fd = open_target(work);
+            if (fd < 0 || content_hash(fd, bytes, run->journal->key, &hash) < 0) {
+                return false;
+            }
+        }
+        defer_close int parent = apply_open_parent(run->dir_fd, run->mount_id, other->path, &name);
+        if (other->hash == hash && parent >= 0 &&
+            apply_facts_at(parent, name, run->mount_id, &look) == 0 &&
+            apply_facts_equal(&other->after, &look.facts)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static int replace(struct work *work)
 {
     char temporary[APPLY_TEMPORARY_NAME];
@@ -495,9 +525,10 @@ static int carry_out(struct work *work)
         return 0;
     }
     bool deletes = item->source.mode == 0 || apply_is_in_way(item);
-    if ((deletes && work->run->unnamed) ||
-        ((deletes || apply_shortens(item)) && work->run->unfinished) ||
-        (!work->same && is_last(work))) {
+    bool waits = (deletes && work->run->unnamed) ||
+                 ((deletes || apply_shortens(item)) && work->run->unfinished) ||
+                 (!work->same && is_last(work));
+    if (waits && !(item->source.mode == 0 && has_copy(work))) {
         return APPLY_LAST;
     }
     return item->source.mode == 0 ? remove_target(work)

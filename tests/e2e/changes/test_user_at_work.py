@@ -375,6 +375,23 @@ class Conflicts(AtWork):
             self.assertIn("applied 2 of 2", self.apply(server, paths=[".github/workflows/ci.yml", "precious.yml"]).text)
         self.assertEqual([path.name for path in self.dir.rglob("*") if path.is_file()], ["ci.yml"])
 
+    def test_a_move_is_applied_whole_beside_what_must_be_named(self):
+        self.put("LICENSE", "user")
+        with self.start() as server:
+            self.assert_ok(server.python("import os; os.rename('LICENSE', 'LICENSE.txt'); open('.envrc', 'w').write('code')"))
+            self.assertIn("applied 2 of 3", self.apply(server).text)
+        self.assertEqual(os.listdir(self.dir), ["LICENSE.txt"])
+
+    def test_a_move_whose_new_name_is_edited_while_it_is_applied(self):
+        self.put("LICENSE", "user")
+        with self.start() as server:
+            self.assert_ok(server.python("import os; os.rename('LICENSE', '0'); open('.envrc', 'w').write('code'); os.mkdir('d')\n"
+                                         "for i in range(3000): open(f'd/{i}', 'w').write('code')", timeout_s=100))
+            with self.at((self.dir / "d/200").exists, lambda: self.put("0", "edit")):
+                text = self.apply(server).text
+            self.assertTrue(self.acted)
+        self.assertEqual(((self.dir / "0").read_text(), (self.dir / "LICENSE").read_text()), ("edit", "user"), text[:500])
+
 
 class Executed(AtWork):
     """What other programs execute because of the user's settings is applied only if it is named."""
