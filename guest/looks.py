@@ -5,11 +5,13 @@ CALLS = frozenset(
     "abs all any bool dict dir display enumerate float format hex id int isinstance len list max min print range repr "
     "reversed round set sorted str sum tuple type zip".split()
 )
-METHODS = frozenset("describe head info items keys tail value_counts values".split())
+METHODS = frozenset("describe exists getcwd getsize head info isdir isfile items keys listdir tail value_counts values".split())
+READS = frozenset("read readline readlines".split())  # of a file that is opened for it
+MODULES = frozenset(("os", "sys"))  # to import them runs no code
 CALL_BACK = ("key", "file", "buf")  # arguments that a call writes to or calls
 NODES = frozenset(getattr(_ast, name) for name in (
-    "Attribute BinOp BoolOp Call Compare Constant Dict Expr FormattedValue IfExp JoinedStr keyword List Load Name Pass Set "
-    "Slice Starred Subscript Tuple UnaryOp".split()
+    "Attribute BinOp BoolOp Call Compare comprehension Constant Dict DictComp Expr FormattedValue GeneratorExp IfExp Import "
+    "JoinedStr keyword List ListComp Load Name Pass Set SetComp Slice Starred Store Subscript Tuple UnaryOp".split()
 ))
 OPERATORS = (_ast.operator, _ast.unaryop, _ast.boolop, _ast.cmpop)
 TEXT_MAX = 2000  # it is parsed once more
@@ -43,9 +45,24 @@ def looks(node, namespace):
         value = type(namespace.get(node.id))
         return not hasattr(value, "__next__") and not hasattr(value, "__missing__")  # to read these changes them
     if kind is _ast.Call and type(node.func) is _ast.Name:
-        return node.func.id in CALLS and node.func.id not in namespace
+        return (node.func.id in CALLS or opens_to_read(node)) and node.func.id not in namespace
     if kind is _ast.Call:
-        return type(node.func) is _ast.Attribute and node.func.attr in METHODS
+        attribute = node.func if type(node.func) is _ast.Attribute else None
+        return attribute is not None and (attribute.attr in METHODS or attribute.attr in READS and opens_to_read(attribute.value))
+    if kind is _ast.alias:
+        return node.name in MODULES
+    if kind is _ast.comprehension:
+        return not node.is_async
     if kind is _ast.keyword:
         return node.arg not in CALL_BACK
     return kind in NODES or isinstance(node, OPERATORS)
+
+
+def opens_to_read(node):
+    """Of a constant path, and with nothing that open() calls or closes."""
+    if type(node) is not _ast.Call or type(node.func) is not _ast.Name or node.func.id != "open" or not node.args[:1]:
+        return False
+    words = {word.arg: word.value for word in node.keywords}
+    modes = node.args[1:2] + [words.pop("mode", _ast.Constant("r"))]
+    constants = [getattr(value, "value", None) for value in node.args[:1] + modes]
+    return type(constants[0]) is str and {"r", "rb", "rt"}.issuperset(constants[1:]) and words.keys() <= {"encoding", "errors", "newline"}

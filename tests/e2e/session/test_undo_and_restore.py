@@ -95,11 +95,12 @@ class Undo(Case):
 
     def test_code_that_only_looks_is_no_step(self):
         with Server() as server:
-            self.assert_ok(server.python("n = [1]; from collections import defaultdict; d = defaultdict(list)"))
+            self.assert_ok(server.python("n = [1]; from collections import defaultdict; d = defaultdict(list); open('f', 'w').close()"))
             for number in (2, 3, 4):
                 self.assert_ok(server.python(f"n.append({number})"))
             for code in ("n", "print(n, len(n), f'{n[0]:>3}', sep=';')", "", "# nothing", "n + n[:1]", "(", "absent", "n[9]",
-                         "%%nonsense"):
+                         "%%nonsense", "[i for i in n if i]", "open('f').readline()", "open('f', 'rb').read()[:9]",
+                         "open('f', encoding='ascii').readlines()", "import os; os.listdir()[:1], os.path.exists('f')"):
                 server.python(code)
             for left in ([1, 2, 3], [1, 2], [1]):
                 self.assertIn(f"Out: {left}\n", server.python("n", undo=True).text)
@@ -112,7 +113,8 @@ class Undo(Case):
                 "n = [1]; from collections import defaultdict; d = defaultdict(list); g = (n.append(i) for i in range(9))\n"
                 "def len(_): n.append(0)\nopen('f', 'w').close()"))
             for code in ("n.pop()", "d['new']", "list(g)", "len(n)", "sorted([1], key=n.append)", "print(2, file=open('f', 'w'))",
-                         "[n.append(i) for i in n[:1]]", "(n := 5)", "n[0] = 2", "n[7] = n.append(4)", "del n", "import os",
+                         "[n.append(i) for i in n[:1]]", "(n := 5)", "n[0] = 2", "n[7] = n.append(4)", "del n", "import json",
+                         "open('f', 'w').read()", "open('f', mode='a')", "open('f', opener=lambda *_: n.append(0)).read()", "[i for i in g]",
                          "!rm f", "print(n, await d)"):
                 with self.subTest(code):
                     server.python(code)
