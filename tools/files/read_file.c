@@ -303,6 +303,7 @@ static void read_regular(struct read_op *op)
     } else {
         bool is_ipynb = op->encoding == READ_AUTO && ipynb_is(op->path) &&
                         op->size <= LIMIT_IPYNB_BYTES && !op->range.has_bytes;
+        op->range.decoded = kind == MAGIC_UTF16 ? "UTF-16: open() needs encoding=\"utf-16\"" : NULL;
         int r = kind == MAGIC_UTF16 ? decode(op, utf16_decode)
                 : is_ipynb          ? decode(op, ipynb_decode)
                                     : 0;

@@ -43,13 +43,29 @@ static void refuse(struct read_text *reading, const char *sentence)
 
 /* --- the result --- */
 
-/* Replacement characters stand for bytes that are not UTF-8: the result reports them. */
-static void append_encoding(const struct buf *shown, struct buf *text)
+/* What code has to know to open the file; NULL: nothing. Replacement characters stand for bytes
+ * that are not UTF-8. */
+static const char *encoding_of(const struct read_text *reading, const struct buf *shown)
 {
-    if (!utf8_is_whole(buf_bytes(shown), buf_size(shown))) {
-        buf_append_text(text,
-                        "; not UTF-8, perhaps Latin-1: bytes that do not "
-                        "fit are shown as \xEF\xBF\xBD");
+    const char *bytes = buf_bytes(shown);
+    size_t size = buf_size(shown);
+    if (reading->range.decoded) {
+        return reading->range.decoded;
+    }
+    if (reading->begin == 0 && size >= 3 && memcmp(bytes, "\xEF\xBB\xBF", 3) == 0) {
+        return "begins with a byte order mark: open() needs encoding=\"utf-8-sig\"";
+    }
+    return utf8_is_whole(bytes, size)
+               ? NULL
+               : "not UTF-8, perhaps Latin-1: bytes that do not fit are shown as \xEF\xBF\xBD";
+}
+
+static void append_encoding(const struct read_text *reading, const struct buf *shown,
+                            struct buf *text)
+{
+    const char *encoding = encoding_of(reading, shown);
+    if (encoding) {
+        buf_appendf(text, "; %s", encoding);
     }
 }
 
@@ -81,7 +97,7 @@ static void append_place(const struct read_text *reading, const struct buf *show
         unsigned long long end = reading->begin + size;
         buf_appendf(text, "; the line is longer: continue with offset=%llu", end);
     }
-    append_encoding(shown, text);
+    append_encoding(reading, shown, text);
     buf_append_text(text, "]\n");
 }
 
@@ -124,7 +140,7 @@ static void end_with_lines(struct read_text *reading)
     size = lines_cut(buf_bytes(&shown), size, LIMIT_TEXT_BYTES);
     buf_cut(&shown, size);
     buf_append_buf(&text, &shown);
-    if (size < reading->size || !utf8_is_whole(buf_bytes(&shown), buf_size(&shown))) {
+    if (size < reading->size || encoding_of(reading, &shown)) {
         append_place(reading, &shown, &text);
     }
     end_with(reading, 0, &text, false);
@@ -147,7 +163,7 @@ static void end_with_bytes(struct read_text *reading)
     buf_cut(&shown, size);
     buf_append_buf(&text, &shown);
     content_bytes_place(range->offset, size, reading->size, "", &text);
-    append_encoding(&shown, &text);
+    append_encoding(reading, &shown, &text);
     buf_append_text(&text, "]\n");
     end_with(reading, r, &text, false);
 }

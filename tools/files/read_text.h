@@ -11,6 +11,7 @@ struct buf;
 
 struct read_range {
     const char *path;     /* the file's name for sentences */
+    const char *decoded;  /* what code opens the file with: it was decoded from that; or NULL */
     bool has_bytes;       /* offset and length, instead of lines */
     long long start_line; /* from 1; negative: from the end; 0: from the first */
     long long end_line;   /* that line included; 0: to the end */

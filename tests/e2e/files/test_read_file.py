@@ -213,12 +213,16 @@ class Kinds(Shared):
 
     def test_utf16_is_read_as_text(self):
         self.put("wide.txt", "one é\ntwo 😀\n".encode("utf-16"))
-        self.assertEqual(self.server.read("wide.txt").text, "one é\ntwo 😀\n")
+        self.assertEqual(self.server.read("wide.txt").text,
+                         'one é\ntwo 😀\n[lines 1-2 of 2, 16 B; UTF-16: open() needs encoding="utf-16"]\n')
         self.assertIn("two 😀", self.server.read("wide.txt", start_line=-1).text)
 
     def test_an_encoding_other_than_utf8_is_reported(self):
         self.put("latin.txt", "grüße\n".encode("latin-1"))
         self.assertIn("not UTF-8", self.server.read("latin.txt").lines[-1])
+        self.put("mark.txt", "a\nb\n".encode("utf-8-sig"))
+        self.assertIn('byte order mark: open() needs encoding="utf-8-sig"', self.server.read("mark.txt").lines[-1])
+        self.assertNotIn("open()", self.server.read("mark.txt", start_line=2).text)
 
     def test_bytes_are_named_as_lines_are(self):
         self.put("ten.txt", b"123\n567\n9\n")
