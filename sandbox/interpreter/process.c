@@ -117,6 +117,7 @@ static struct box_end session_outcome(struct box_session *session)
         if (cgroup_has(&session->box->cgroup, CGROUP_MEMORY)) {
             uint64_t peak = cgroup_memory_peak(&session->box->cgroup);
             end.used_bytes = peak ? peak : limits->memory_bytes;
+            end.files_bytes = cgroup_memory_files(&session->box->cgroup);
         } else {
             end.limit_bytes = session->box->spec->memory_enclosing;
         }

@@ -27,7 +27,8 @@ struct box_end {
     int code;
     uint64_t used_bytes;
     uint64_t limit_bytes;
-    uint64_t used_files; /* 0: for its bytes */
+    uint64_t files_bytes; /* OOM: of used_bytes, in files; 0: not known */
+    uint64_t used_files;  /* 0: for its bytes */
     uint64_t limit_files;
     unsigned processes; /* that it had started and that ended with it */
 };

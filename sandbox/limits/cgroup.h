@@ -78,6 +78,8 @@ void cgroup_memory_slow(struct cgroup *cgroup, uint64_t from_bytes);
 
 /* Bytes of processes' own pages, without files; 0: unknown. */
 uint64_t cgroup_memory_pages(const struct cgroup *cgroup);
+/* Bytes of its files in memory, shared memory included; 0: not known. */
+uint64_t cgroup_memory_files(const struct cgroup *cgroup);
 /* Numbers of the processes whose memory counts, one a line. Length, or -errno: also of a longer
  * list. */
 int cgroup_processes(const struct cgroup *cgroup, char *text, size_t size);

@@ -122,7 +122,7 @@ void cgroup_memory_slow(struct cgroup *cgroup, uint64_t from_bytes)
     (void)fd_write_text_at(cgroup->controller_fd[CGROUP_MEMORY], "memory.high", text);
 }
 
-uint64_t cgroup_memory_pages(const struct cgroup *cgroup)
+static uint64_t read_stat(const struct cgroup *cgroup, const char *name)
 {
     char text[8192];
     if (!cgroup_has(cgroup, CGROUP_MEMORY) ||
@@ -130,7 +130,17 @@ uint64_t cgroup_memory_pages(const struct cgroup *cgroup)
             0) {
         return 0;
     }
-    return parse_field(text, cgroup->unified ? "anon " : "rss ", 0);
+    return parse_field(text, name, 0);
+}
+
+uint64_t cgroup_memory_pages(const struct cgroup *cgroup)
+{
+    return read_stat(cgroup, cgroup->unified ? "anon " : "rss ");
+}
+
+uint64_t cgroup_memory_files(const struct cgroup *cgroup)
+{
+    return read_stat(cgroup, "shmem ");
 }
 
 int cgroup_processes(const struct cgroup *cgroup, char *text, size_t size)

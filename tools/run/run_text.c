@@ -10,6 +10,8 @@
 #include "tools/content/content.h"
 #include "tools/run/run.h"
 
+enum { FILES_PART = 8 }; /* files that are a smaller part of the limit are not named */
+
 static bool has(const struct run *run, enum run_fact fact)
 {
     return run->facts[fact].size > 0;
@@ -51,8 +53,12 @@ static void out_of_memory(const struct run *run, struct buf *text)
 {
     unsigned long long limit_mib = run->end.process.limit_bytes >> 20;
     if (run->end.process.used_bytes > 0) {
+        unsigned long long files_mib = run->end.process.files_bytes >> 20;
         buf_appendf(text, "out of memory: used %llu of %llu MiB (--memory)",
                     (unsigned long long)(run->end.process.used_bytes >> 20), limit_mib);
+        if (files_mib > limit_mib / FILES_PART) {
+            buf_appendf(text, ", %llu MiB of it in files", files_mib);
+        }
     } else if (limit_mib) {
         buf_appendf(text,
                     "out of memory: the server's container or service reached its limit of %llu "

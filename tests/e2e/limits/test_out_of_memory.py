@@ -54,6 +54,17 @@ class OutOfMemory(Shared):
     def test_the_line_that_exceeds_the_limit_is_named(self):
         self.assert_place(MOST + "kept = [kept]\n" + GROW, 6)
 
+    def test_files_in_memory_are_named(self):
+        if not writable_cgroup("memory"):
+            self.skipTest("no writable cgroup: nothing counts files")
+        self.assert_ok(self.server.python("with open('big', 'wb') as f:\n  for i in range(90): f.write(bytes(1 << 20))"))
+        try:
+            result = self.server.python("kept = []\n" + GROW, timeout_s=60, _timeout=120)
+            found = re.match(r"\[out of memory: used \d+ of 256 MiB \(--memory\), (\d+) MiB of it in files", result.status.line)
+            self.assertTrue(found and 90 <= int(found[1]) < 120, result.status.line)
+        finally:
+            self.server.python("import os; os.remove('big')")
+
     def test_each_session_has_its_own_place(self):
         call = self.server.start_call("run_python", session="other",
                                       code="import os\nn = 1\nwhile not os.path.exists('end'): pass\nos.remove('end')")
