@@ -19,7 +19,7 @@ then counts as passed and is listed as flaky with its first error, for somebody 
     plain      this build, as the caller      user       a copy, built and run by an ordinary user
     container  this build at that isolation level        userns     the copy under `unshare -Ur`
     asan       gcc with address and undefined sanitizers
-    clang      clang-tidy, with clang's warnings; a build and the unit tests (all)
+    clang      clang-tidy, with clang's warnings; its longest paths (lint, all); a build and the unit tests (all)
 
 The random tests get few rounds in `check` and a new seed, which is printed; SANDPIPER_TEST_SEED=N repeats one. A run
 has 1,024 descriptors where a desktop's programs have them: as the ordinary user, and the unit tests with sanitizers.
@@ -338,7 +338,8 @@ def planned(wanted, stack):
                   setup=("-Db_sanitize=address,undefined", "-Db_lundef=false"), env={**SANITIZERS, **SLOWER}, wrap=DESKTOP)
     if whole or wanted == "lint":
         suites = {"check": ("tidy",), "all": ("tidy", "unit"), "lint": ("lint", "tidy")}[wanted]
-        yield Run("clang", suites, ROOT / "build-clang", env={"CC": "clang"}, behind=whole, compiled=wanted != "check")
+        nodes = {"SANDPIPER_TEST_NODES": "20000"} if wanted == "check" else {}
+        yield Run("clang", suites, ROOT / "build-clang", env={"CC": "clang", **nodes}, behind=whole, compiled=wanted != "check")
     if wanted == "denied":
         for name, words in DENIALS.items():
             yield Run("without " + name, ("e2e", "escape"), ROOT / "build",
