@@ -188,11 +188,12 @@ def dangers(host):
     expect(text.startswith("False"), "a sandbox that does not see this program")
     text = host.python("""
         import os, shutil
-        shutil.rmtree("/", ignore_errors=True)
+        for top in "/home", "/etc", "/usr/bin":
+            shutil.rmtree(top, ignore_errors=True)
         print("the sandbox still has", len(os.listdir("/usr/bin")), "programs in /usr/bin")
         print("the host's users:", open("/etc/passwd").read().count("\\n"), "lines in /etc/passwd")
         """)
-    expect("programs in /usr/bin" in text, "an answer after rmtree('/')")
+    expect("programs in /usr/bin" in text, "an answer after rmtree('/usr/bin')")
     expect(os.path.exists("/etc/passwd") and os.path.exists("/usr/bin/env"), "the host unharmed")
     show(GOOD, "✔", "the host is unharmed")
     print()
