@@ -735,7 +735,7 @@ static void large_files_are_copied_whole(void **)
 
 static void many_items_are_done(void **)
 {
-    enum { MANY = 10000 };
+    enum { MANY = 2000 };
     char path[64];
     for (unsigned i = 0; i < MANY; i++) {
         (void)snprintf(path, sizeof path, "many/%02u/%05u", i / 200, i);
@@ -1085,7 +1085,7 @@ static void a_directory_that_becomes_a_symlink_leads_nowhere(void **)
 /* Whoever of the two is first: what the user has written stays. */
 static void a_file_that_is_replaced_meanwhile_stays(void **)
 {
-    enum { ROUNDS = 300 };
+    enum { ROUNDS = 100 };
     unsigned counts[APPLY_STATUS_COUNT] = {};
     temp_directory(&temp, "aside");
     for (unsigned round = 0; round < ROUNDS; round++) {
@@ -1213,7 +1213,7 @@ static void wait_for_a_part(void)
 
 static void a_killed_process_is_continued(void **)
 {
-    enum { KILLS = 200 };
+    enum { KILLS = 60 };
     unsigned seen[KILL_NAMES + 1] = {};
     unsigned left = 0;
     for (unsigned round = 0; round < KILLS; round++) {
