@@ -55,6 +55,8 @@ typedef void (*rpc_elicitation_fn)(void *arg, enum rpc_elicitation_outcome answe
 
 /* Whether the client can ask its user on behalf of this call. */
 bool rpc_call_can_elicit(const struct rpc_call *call);
+/* Whether it can while the call goes on. Else an elicitation ends the call. */
+bool rpc_call_elicits_meanwhile(const struct rpc_call *call);
 
 /* Asks the user. Calls fn once, maybe before this returns, but not when the tool ends the call
  * meanwhile. A tool whose call waits here learns of a cancellation through fn, not through
@@ -63,6 +65,8 @@ bool rpc_call_can_elicit(const struct rpc_call *call);
  * requestState is not sent: a client that forges a response could as well forge the user's. */
 void rpc_call_elicit(struct rpc_call *call, const struct rpc_elicitation *elicitation,
                      rpc_elicitation_fn fn, void *arg);
+/* Nobody waits for the user any more: fn is not called. */
+void rpc_call_withdraw(struct rpc_call *call);
 
 /* A task: a call that goes on after its request got its response. All members are borrowed. */
 enum rpc_task_status {

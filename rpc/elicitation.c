@@ -99,6 +99,16 @@ bool rpc_call_can_elicit(const struct rpc_call *call)
     return !call->cancelled && call->request.context.can_elicit;
 }
 
+bool rpc_call_elicits_meanwhile(const struct rpc_call *call)
+{
+    return rpc_call_can_elicit(call) && call->request.context.era->elicits_meanwhile;
+}
+
+void rpc_call_withdraw(struct rpc_call *call)
+{
+    elicitation_drop(call->peer, call);
+}
+
 void rpc_call_elicit(struct rpc_call *call, const struct rpc_elicitation *elicitation,
                      rpc_elicitation_fn fn, void *arg)
 {

@@ -112,6 +112,7 @@ static const struct mcp_era era = {
     .not_found = RPC_RESOURCE_NOT_FOUND,
     .complete = handshake_complete,
     .has_structured_content = handshake_has_structured_content,
+    .elicits_meanwhile = true,
     .elicit = handshake_elicit,
 };
 

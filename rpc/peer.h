@@ -34,6 +34,7 @@ struct mcp_era {
     /* Adds what this era requires in every result, and in those that clients may cache. 0 or -1. */
     int (*complete)(const struct rpc_peer *peer, json_t *result, enum mcp_keep keep);
     bool (*has_structured_content)(const struct rpc_peer *peer);
+    bool elicits_meanwhile; /* not by ending the call */
     /* As rpc_call_elicit(), for a call that can. */
     void (*elicit)(struct rpc_call *call, const struct rpc_elicitation *elicitation,
                    rpc_elicitation_fn fn, void *arg);

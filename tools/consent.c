@@ -17,8 +17,10 @@ struct consent_wait {
     char *key; /* "install numpy" */
     const char *kind;
     const char *flag;
+    const char *remedy;
     struct rpc_call *call;
     bool may_always;
+    bool each;
     bool can_elicit;
     consent_fn fn;
     void *arg;
@@ -60,12 +62,12 @@ static const char *refusal(const struct consent_wait *wait, enum rpc_elicitation
     if (response == RPC_ELICITATION_DISMISSED) {
         return "The user closed the request without deciding.";
     }
-    (void)snprintf(
-        out, size,
-        "%s To allow it without approval, the user can add %s to the server's command line.",
-        wait->can_elicit ? "The user did not respond."
-                         : "This needs the user's approval, and this client cannot ask for it.",
-        wait->flag);
+    (void)snprintf(out, size, "%s To allow it without approval, the user can %s%s%s.",
+                   wait->can_elicit
+                       ? "The user did not respond."
+                       : "This needs the user's approval, and this client cannot ask for it.",
+                   wait->remedy ? wait->remedy : "add ", wait->remedy ? "" : wait->flag,
+                   wait->remedy ? "" : " to the server's command line");
     return out;
 }
 
@@ -94,7 +96,9 @@ static void wait_responded(void *arg, enum rpc_elicitation_outcome response, con
     record_elicitation(wait, response);
     if (response == RPC_ELICITATION_ACCEPTED) {
         bool always = wait->may_always && json_is_true(json_object_get(content, "always"));
-        remember(wait->consents, always ? wait->kind : wait->key);
+        if (!wait->each) {
+            remember(wait->consents, always ? wait->kind : wait->key);
+        }
         outcome = CONSENT_GIVEN;
     } else if (response == RPC_ELICITATION_NONE && rpc_call_cancelled(wait->call)) {
         outcome = CONSENT_GONE;
@@ -103,12 +107,15 @@ static void wait_responded(void *arg, enum rpc_elicitation_outcome response, con
         outcome = CONSENT_REFUSED;
     }
     wait_end(wait);
-    fn(fn_arg, outcome, why);
+    fn(fn_arg, outcome, why, content);
 }
 
 /* New: the form: empty, or with one optional choice. */
 static json_t *form(const struct consent *consent)
 {
+    if (consent->form) {
+        return json_incref((json_t *)(uintptr_t)consent->form);
+    }
     json_t *always = consent->always ? json_pack("{s:s, s:s, s:b}", "type", "boolean", "title",
                                                  consent->always, "default", 0)
                                      : NULL;
@@ -125,6 +132,8 @@ static struct consent_wait *wait_new(struct consents *consents, const struct con
     wait->consents = consents;
     wait->kind = consent->kind;
     wait->flag = consent->flag;
+    wait->remedy = consent->remedy;
+    wait->each = consent->each;
     wait->may_always = consent->always != NULL;
     wait->next = consents->waiting;
     consents->waiting = wait;
@@ -137,21 +146,33 @@ void consents_ask(struct consents *consents, struct rpc_call *call, const struct
     json_auto_t *schema = form(consent);
     struct consent_wait *wait = schema ? wait_new(consents, consent) : NULL;
     if (!wait) {
-        fn(arg, CONSENT_REFUSED, "out of memory; user not asked");
+        fn(arg, CONSENT_REFUSED, "out of memory; user not asked", NULL);
         return;
     }
     wait->can_elicit = rpc_call_can_elicit(call);
     wait->call = call;
     wait->fn = fn;
     wait->arg = arg;
-    if (json_object_get(consents->given, wait->kind) ||
-        json_object_get(consents->given, wait->key)) {
+    if (!wait->each && (json_object_get(consents->given, wait->kind) ||
+                        json_object_get(consents->given, wait->key))) {
         wait_end(wait);
-        fn(arg, CONSENT_GIVEN, NULL);
+        fn(arg, CONSENT_GIVEN, NULL, NULL);
         return;
     }
     const struct rpc_elicitation elicitation = {wait->key, consent->message, schema};
     rpc_call_elicit(call, &elicitation, wait_responded, wait);
+}
+
+void consents_withdraw(struct consents *consents, const void *arg)
+{
+    struct consent_wait *wait = consents->waiting;
+    while (wait && wait->arg != arg) {
+        wait = wait->next;
+    }
+    if (wait) {
+        rpc_call_withdraw(wait->call);
+        wait_end(wait);
+    }
 }
 
 void consents_done(struct consents *consents)
@@ -162,7 +183,7 @@ void consents_done(struct consents *consents)
         void *arg = wait->arg;
         consents->waiting = wait->next;
         wait_free(wait);
-        fn(arg, CONSENT_GONE, NULL);
+        fn(arg, CONSENT_GONE, NULL, NULL);
     }
     json_decref(take_ptr(consents->given));
 }

@@ -1,5 +1,6 @@
 #pragma once
 #include <jansson.h>
+#include <stdbool.h>
 
 struct record;
 struct rpc_call;
@@ -20,6 +21,9 @@ struct consent {
     const char *message; /* what the user reads */
     const char *always;  /* label of the choice that allows the whole kind; NULL: none */
     const char *flag;    /* what allows it without asking, static: "--install on" */
+    const char *remedy;  /* how the user allows it without asking; NULL: with the flag. Static */
+    const json_t *form;  /* what the user fills in; NULL: nothing but that choice. Borrowed */
+    bool each;           /* asks again for what has been allowed */
 };
 
 enum consent_outcome {
@@ -29,13 +33,17 @@ enum consent_outcome {
     CONSENT_LATER,   /* the call has ended: the client asks and makes it again */
 };
 
-/* why: borrowed, NULL unless refused. */
-typedef void (*consent_fn)(void *arg, enum consent_outcome outcome, const char *why);
+/* why: borrowed, NULL unless refused. content: of the form, borrowed; nothing has checked it. */
+typedef void (*consent_fn)(void *arg, enum consent_outcome outcome, const char *why,
+                           const json_t *content);
 
 /* Calls fn once, maybe before this returns. The call must not end before that. consent:
  * borrowed. */
 void consents_ask(struct consents *consents, struct rpc_call *call, const struct consent *consent,
                   consent_fn fn, void *arg);
+
+/* Nobody waits for the user any more: the call goes on, and the fn of arg is not called. */
+void consents_withdraw(struct consents *consents, const void *arg);
 
 /* Starts zeroed. Calls fn of those that wait, which end their calls. */
 void consents_done(struct consents *consents);

@@ -103,7 +103,7 @@ static void forget_asked(struct egress_consent *hosts)
             hosts->wanted_count * sizeof hosts->wanted[0]);
 }
 
-static void client_responded(void *arg, enum consent_outcome outcome, const char *)
+static void client_responded(void *arg, enum consent_outcome outcome, const char *, const json_t *)
 {
     struct tools *tools = arg;
     struct egress_consent *hosts = tools->hosts;

@@ -170,7 +170,7 @@ struct install_approval {
     bool upgrade;
 };
 
-static void responded(void *arg, enum consent_outcome outcome, const char *why)
+static void responded(void *arg, enum consent_outcome outcome, const char *why, const json_t *)
 {
     struct install_approval *approval = arg;
     if (outcome == CONSENT_GIVEN) {

@@ -18,13 +18,14 @@ struct world {
     struct consents consents;
     const char *subject;
     const char *always;
+    bool each;
     struct rpc_call *call;
     unsigned reported;
     enum consent_outcome outcome;
     char why[256];
 };
 
-static void fake_consent(void *arg, enum consent_outcome outcome, const char *why)
+static void fake_consent(void *arg, enum consent_outcome outcome, const char *why, const json_t *)
 {
     struct world *world = arg;
     world->reported++;
@@ -40,10 +41,14 @@ static bool fake_start(void *ctx, struct rpc_call *call, const char *, json_t *)
 {
     struct world *world = ctx;
     world->call = call;
-    consents_ask(
-        &world->consents, call,
-        &(struct consent){"install", world->subject, "May I?", world->always, "--install on"},
-        fake_consent, world);
+    consents_ask(&world->consents, call,
+                 &(struct consent){.kind = "install",
+                                   .subject = world->subject,
+                                   .message = "May I?",
+                                   .always = world->always,
+                                   .flag = "--install on",
+                                   .each = world->each},
+                 fake_consent, world);
     return true;
 }
 
@@ -147,6 +152,33 @@ static void choice_that_was_not_offered_has_no_effect(void **)
     world_done(&world);
 }
 
+static void what_is_asked_each_time_is_not_remembered(void **)
+{
+    struct world world;
+    world_init(&world, "{\"elicitation\":{}}");
+    world.each = true;
+    for (unsigned i = 1; i < 4; i++) {
+        assert_true(is_asked(&world));
+        answer(&world, i, "{\"action\":\"accept\",\"content\":{\"always\":true}}");
+        assert_int_equal(world.outcome, CONSENT_GIVEN);
+    }
+    world_done(&world);
+}
+
+static void withdrawn_elicitation_is_closed_and_its_call_goes_on(void **)
+{
+    struct world world;
+    world_init(&world, "{\"elicitation\":{}}");
+    assert_true(is_asked(&world));
+    consents_withdraw(&world.consents, &world);
+    assert_non_null(strstr(buf_bytes(&world.peer.out), "notifications/cancelled"));
+    answer(&world, 1, "{\"action\":\"accept\"}");
+    assert_int_equal(world.reported, 0);
+    rpc_call_fail(world.call, RPC_INTERNAL_ERROR, "end");
+    world_done(&world);
+    assert_int_equal(world.reported, 0);
+}
+
 static void a_declined_choice_is_asked_again(void **)
 {
     static const char *const cases[][2] = {
@@ -220,6 +252,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_allowed_choice_is_not_asked_again),
         cmocka_unit_test(choice_that_was_not_offered_has_no_effect),
+        cmocka_unit_test(what_is_asked_each_time_is_not_remembered),
+        cmocka_unit_test(withdrawn_elicitation_is_closed_and_its_call_goes_on),
         cmocka_unit_test(a_declined_choice_is_asked_again),
         cmocka_unit_test(client_without_elicitation_gets_the_flag),
         cmocka_unit_test(cancelled_call_is_reported),
