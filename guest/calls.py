@@ -35,7 +35,7 @@ class Blob(bytes):
         return "<%s, %d bytes>" % (self.type or "bytes", len(self))
 
 
-ERRORS = {b"tool": ToolError, b"denied": PermissionError, b"unknown": AttributeError, b"invalid": TypeError}
+ERRORS = {"tool": ToolError, "denied": PermissionError, "unknown": AttributeError, "invalid": TypeError}
 for public in ToolError, Blob:
     public.__module__ = "sandpiper"
 
@@ -55,7 +55,8 @@ class Waiting:
     """A call without a response yet."""
 
     def __init__(self):
-        self.pieces = {}  # position in the stream → (said, data)
+        self.pieces = {}  # position in the stream → data
+        self.said = None  # the last reply's verb
         self.whole = False
         self.lock = _thread.allocate_lock()
         self.lock.acquire()
@@ -93,8 +94,7 @@ class Connection:
             del self.waiting[number]
         if not waiting.whole:
             raise RuntimeError("tools cannot be called any more in this cell: the connection was closed")
-        pieces = [waiting.pieces[at] for at in sorted(waiting.pieces)]
-        return pieces[-1][0], b"".join(data for _, data in pieces)
+        return waiting.said, b"".join([waiting.pieces[at] for at in sorted(waiting.pieces)])
 
     def send(self, frame):
         """An interrupt in the middle leaves half a frame, after which nothing else can be sent."""
@@ -135,12 +135,12 @@ class Connection:
         data, at = b"".join(chunks), 0
         while len(data) - at >= 4 and len(data) - at - 4 >= int.from_bytes(data[at:at + 4], "little"):
             size = int.from_bytes(data[at:at + 4], "little")
-            verb, fields = frames.unpack(data[at + 4:at + 4 + size])
+            said, fields = frames.unpack(data[at + 4:at + 4 + size])
             waiting = self.waiting.get(fields.get("id"))
             if waiting is not None:
-                waiting.pieces[position + at] = fields["said"], fields["data"]
-                if not fields["more"]:
-                    waiting.whole = True
+                waiting.pieces[position + at] = fields["data"]
+                if said != "more":
+                    waiting.said, waiting.whole = said, True
                     waiting.wake()
             at += 4 + size
         self.stream = position + at, deque([data[at:]] if at < len(data) else ())
@@ -151,7 +151,7 @@ def ask(verb, *fields):
     if channel["pid"] != os.getpid():
         raise RuntimeError("tools can be called only in the session's own process, not in a child")
     said, data = channel["connection"].request(verb, fields)
-    if said == b"ok":
+    if said == "ok":
         return imports.shared("json").loads(data.decode("utf-8", "replace"))
     raise ERRORS.get(said, RuntimeError)(data.decode("utf-8", "replace"))
 

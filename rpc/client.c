@@ -229,9 +229,9 @@ static void initialize(struct rpc_client *client)
 {
     client->state = CLIENT_INITIALIZING;
     client->has_spoken = true;
-    json_t *params =
-        json_pack("{s:s, s:{}, s:{s:s, s:s}}", "protocolVersion", LEGACY_VERSION, "capabilities",
-                  "clientInfo", "name", client->config.name, "version", client->config.version);
+    json_t *params = json_pack("{s:s, s:{s:{}}, s:{s:s, s:s}}", "protocolVersion", LEGACY_VERSION,
+                               "capabilities", "elicitation", "clientInfo", "name",
+                               client->config.name, "version", client->config.version);
     if (!send_request(client, "initialize", params, initialized, client)) {
         close_client(client, "was not asked: out of memory");
     }
@@ -287,13 +287,24 @@ static void take_response(struct rpc_client *client, const json_t *id, const jso
     }
 }
 
-/* A user is asked by the client of this server, not by those whose tools code calls: declines. */
+static void respond(struct rpc_client *client, const json_t *id, json_t *result)
+{
+    (void)end_line(client, message_write_result(&client->out, id, result));
+    json_decref(result);
+}
+
+void rpc_client_elicited(struct rpc_client *client, const json_t *id, const json_t *content)
+{
+    respond(client, id,
+            json_pack("{s:s, s:O*}", "action", content ? "accept" : "decline", "content", content));
+}
+
 static void take_server_request(struct rpc_client *client, const struct message *message)
 {
-    bool elicits = strcmp(message->method, "elicitation/create") == 0;
-    if (elicits || strcmp(message->method, "ping") == 0) {
-        json_auto_t *result = elicits ? json_pack("{s:s}", "action", "decline") : json_object();
-        (void)end_line(client, message_write_result(&client->out, message->id, result));
+    if (strcmp(message->method, "elicitation/create") == 0) {
+        client->events->on_elicit(client->arg, message->id, message->params);
+    } else if (strcmp(message->method, "ping") == 0) {
+        respond(client, message->id, json_object());
     } else {
         (void)end_line(client, message_write_error(&client->out, message->id, RPC_METHOD_NOT_FOUND,
                                                    "Method not found", NULL));

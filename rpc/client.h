@@ -21,6 +21,9 @@ struct rpc_client_events {
     void (*on_ready)(void *arg);
     /* The server's list of tools is another one. */
     void (*on_tools_changed)(void *arg);
+    /* The server asks the user: rpc_client_elicited() responds. id, params: borrowed; params may be
+     * anything. */
+    void (*on_elicit)(void *arg, const json_t *id, const json_t *params);
     /* Last call; only rpc_client_free() may follow. why: a clause about the server. Requests
      * without a response get none. */
     void (*on_closed)(void *arg, const char *why);
@@ -46,5 +49,7 @@ bool rpc_client_is_probing(const struct rpc_client *client);
  * client closes. Returns the request's number, or 0 when out of memory. */
 unsigned rpc_client_request(struct rpc_client *client, const char *method, json_t *params,
                             rpc_client_fn fn, void *arg);
+/* content: of the form, borrowed; NULL: the user declines. */
+void rpc_client_elicited(struct rpc_client *client, const json_t *id, const json_t *content);
 /* Tells the server that nobody waits for the response any more. */
 void rpc_client_cancel(struct rpc_client *client, unsigned request);

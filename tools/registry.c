@@ -12,6 +12,7 @@
 #include "rpc/code.h"
 #include "schema/schema.h"
 #include "tools/box/tool.h"
+#include "tools/cell_elicitations.h"
 #include "tools/consent.h"
 #include "tools/content/content.h"
 #include "tools/content/recorded.h"
@@ -162,6 +163,7 @@ struct owned_tools {
     struct jobs jobs;
     struct consents consents;
     struct egress_consent hosts;
+    struct cell_elicitations elicitations;
 };
 
 static void run_has_cell(struct tools *tools, const struct rpc_call *call, unsigned cell)
@@ -243,6 +245,8 @@ int tools_new(struct loop *loop, const struct tools_config *config, struct tools
     tools->jobs = &owned->jobs;
     tools->consents = &owned->consents;
     tools->hosts = &owned->hosts;
+    tools->elicitations = &owned->elicitations;
+    cell_elicitations_init(tools);
     orders_init(tools->orders, tools);
     jobs_init(tools->jobs, tools, &hooks);
     tools->unshown_changes = json_object();
@@ -253,6 +257,9 @@ int tools_new(struct loop *loop, const struct tools_config *config, struct tools
         r = tool_servers_new(loop, config->spec, config->tools_file, config->version,
                              &tools->tool_servers);
         sessions_set_tool_servers(tools->sessions, tools->tool_servers);
+    }
+    if (tools->tool_servers) {
+        tool_servers_set_asker(tools->tool_servers, &tools->elicitations->asker);
     }
     if (r == 0 && config->install && config->install->mode != INSTALL_OFF) {
         r = sessions_new_installs(tools->sessions, config->install, config->record,
@@ -280,6 +287,7 @@ void tools_free(struct tools *tools)
         server_box_free(tools->server_box);
         sessions_free(tools->sessions);
         tool_servers_free(tools->tool_servers);
+        cell_elicitations_done(tools);
         assert(!tools->orders->list); /* each call has ended */
         jobs_done(tools->jobs);
         free((struct owned_tools *)tools);

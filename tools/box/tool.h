@@ -6,6 +6,7 @@
 
 /* Internal to this module: what a tool's file needs and offers. */
 
+struct cell_elicitations;
 struct consents;
 struct egress_consent;
 struct installs;
@@ -25,8 +26,9 @@ struct tools {
     struct consents *consents;
     struct egress_consent *hosts;
     struct tool_servers *tool_servers; /* NULL: without --tools */
-    struct installs *installs;         /* NULL: without install_package */
-    struct box_python python;          /* once python_seen */
+    struct cell_elicitations *elicitations;
+    struct installs *installs; /* NULL: without install_package */
+    struct box_python python;  /* once python_seen */
     bool python_seen;
     json_t *unshown_changes;    /* see struct changes_view */
     unsigned degraded_reported; /* bits 1 << protection of what the client knows to be degraded */

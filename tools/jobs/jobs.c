@@ -33,7 +33,8 @@ struct job_wait {
     struct rpc_call *call;
     struct loop_timer heartbeat; /* with a progress token */
     struct loop_timer over;
-    uint64_t until_ns; /* when it is over at the latest */
+    uint64_t until_ns; /* when it is over at the latest; 0: never */
+    uint64_t asks_ns;  /* since when the user is asked through it */
 };
 
 void jobs_init(struct jobs *jobs, struct tools *tools, const struct jobs_hooks *hooks)
@@ -238,6 +239,42 @@ static void wait_over(void *arg)
     if (!rpc_call_wants_task(call) || !task_begin(job, call)) {
         job_send_running(job, call, &run->output);
     }
+}
+
+/* Beside the call that began the run there may be others, which wait for its job. */
+static struct job_wait *wait_that_asks(const struct jobs *jobs, const struct run *run)
+{
+    const struct job *job = jobs->list;
+    while (job && job->run != run) {
+        job = job->next;
+    }
+    struct job_wait *wait = job ? job->waits : NULL;
+    while (wait && !rpc_call_elicits_meanwhile(wait->call)) {
+        wait = wait->next;
+    }
+    return wait;
+}
+
+struct rpc_call *jobs_ask(struct jobs *jobs, const struct run *run)
+{
+    struct job_wait *wait = wait_that_asks(jobs, run);
+    if (!wait) {
+        return NULL;
+    }
+    wait->asks_ns = clock_now_ns();
+    loop_timer_disarm(&wait->over);
+    sessions_stop_clock(jobs->tools->sessions, wait->job->run, true);
+    return wait->call;
+}
+
+void jobs_asked(struct jobs *jobs, struct rpc_call *call)
+{
+    struct job_wait *wait = rpc_call_data(call);
+    if (wait->until_ns > 0) {
+        wait->until_ns += clock_now_ns() - wait->asks_ns;
+        loop_timer_arm(jobs->tools->loop, &wait->over, wait->until_ns, wait_over, wait);
+    }
+    sessions_stop_clock(jobs->tools->sessions, wait->job->run, false);
 }
 
 /* Returns false when there is no memory, and has ended the call then. */

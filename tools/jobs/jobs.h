@@ -49,6 +49,11 @@ void jobs_begin(struct jobs *jobs, struct rpc_call *call, struct run *run, const
 /* A call with job or stop: waits for a job, and ends the call. */
 void jobs_wait(struct jobs *jobs, struct rpc_call *call, const json_t *arguments);
 
+/* The call that waits for the run and through which the user can be asked meanwhile: until
+ * jobs_asked() it goes on waiting, and the run's time stands still. NULL: there is none. */
+struct rpc_call *jobs_ask(struct jobs *jobs, const struct run *run);
+void jobs_asked(struct jobs *jobs, struct rpc_call *call);
+
 /* A later call gives up what this job does. */
 void jobs_stop(struct jobs *jobs, unsigned number);
 

@@ -169,11 +169,13 @@ struct run {
     char doing[240];       /* what the run waits for; empty: nothing */
     bool gives_up;         /* an undo that waits no longer for the state to be saved */
     unsigned cell;
-    unsigned sent; /* how many times, to an interpreter */
-    uint64_t started_ns;
-    uint64_t spent_ns; /* of its time limit, before started_ns: for the check of its imports */
-    uint32_t files;    /* the state of the files after it, see box_states.h; 0: not sent */
-    bool files_undo;   /* there is a state that undo takes the files back to */
+    unsigned sent;       /* how many times, to an interpreter */
+    uint64_t started_ns; /* later, by the time that the user was asked meanwhile: */
+    uint64_t asked_ns;   /* by so much, at most LIMIT_ELICITATION_MS */
+    uint64_t asks_ns;    /* since when the user is asked; 0: is not */
+    uint64_t spent_ns;   /* of its time limit, before started_ns: for the check of its imports */
+    uint32_t files;      /* the state of the files after it, see box_states.h; 0: not sent */
+    bool files_undo;     /* there is a state that undo takes the files back to */
 
     struct run_text facts[RUN_FACT_COUNT];
     bool was_reset;               /* the interpreter was fresh because this run requested it */

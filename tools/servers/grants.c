@@ -84,17 +84,16 @@ static void take_grant(struct tool_entry *entry, struct grant *grant, json_t *va
     }
     json_object_foreach (value, key, member) {
         if (!is_known(known, key)) {
-            turn_off(entry, "the grant %s has the unknown key %s; a grant takes max_calls and when",
+            turn_off(entry,
+                     "the grant %s has the unknown key %s; a grant takes max_calls, "
+                     "when and ask",
                      SHOWN(grant->pattern), SHOWN(key));
         } else if (strcmp(key, "when") == 0) {
             take_when(entry, grant, member);
         } else if (strcmp(key, "ask") == 0) {
-            if (!json_is_false(member)) {
-                turn_off(
-                    entry,
-                    "ask of %s: this version cannot ask the user in the middle of a call; limit "
-                    "the grant with max_calls and when instead",
-                    SHOWN(grant->pattern));
+            grant->ask = json_is_true(member);
+            if (!json_is_boolean(member)) {
+                turn_off(entry, "ask of %s must be true or false", SHOWN(grant->pattern));
             }
         } else if (!json_is_integer(member) || json_integer_value(member) < 0) {
             turn_off(entry, "max_calls of %s must be a number of calls, 0 or more",
@@ -362,6 +361,14 @@ enum grant_verdict grants_check(const struct tool_entry *entry, const char *tool
         }
     }
     return GRANT_GIVEN;
+}
+
+bool grants_ask(const struct tool_entry *entry, const char *tool)
+{
+    const struct grant *at = NULL;
+    while ((at = next_grant(entry, tool, at)) && !at->ask) {
+    }
+    return at != NULL;
 }
 
 void grants_count(struct tool_entry *entry, const char *tool)

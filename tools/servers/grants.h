@@ -18,6 +18,7 @@ struct grant {
     const char *pattern;
     const json_t *when; /* argument → array of the strings that it may be; NULL: anything */
     uint64_t max_calls;
+    bool ask;      /* the user, before each call */
     uint64_t used; /* calls that have left; nothing gives one back */
 };
 
@@ -62,5 +63,7 @@ enum grant_verdict grants_check(const struct tool_entry *entry, const char *tool
                                 const json_t *arguments, const struct grant **ret_by);
 /* Whether a grant or trust_hints applies to it at all. */
 bool grants_cover(const struct tool_entry *entry, const char *tool, bool reads);
+/* Whether the user must be asked before each call. */
+bool grants_ask(const struct tool_entry *entry, const char *tool);
 /* The call leaves. */
 void grants_count(struct tool_entry *entry, const char *tool);

@@ -14,8 +14,15 @@
 #include "rpc/scan.h"
 #include "rpc/text.h"
 #include "schema/schema.h"
+#include "tools/run/run.h"
 
-enum { ID_BYTES = 24, REASON_BYTES = 1200, WAITING_BYTES = 64 << 20, VIOLATIONS = 4 };
+enum {
+    ID_BYTES = 24,
+    REASON_BYTES = 1200,
+    WAITING_BYTES = 64 << 20,
+    VIOLATIONS = 4,
+    SHOWN_BYTES = 4000 /* of the arguments that the user reads */
+};
 
 /* The guest raises an exception by this word. */
 #define SAID_RESULT "ok"
@@ -25,16 +32,19 @@ enum { ID_BYTES = 24, REASON_BYTES = 1200, WAITING_BYTES = 64 << 20, VIOLATIONS 
 #define SAID_INVALID "invalid" /* TypeError */
 #define SAID_REFUSED "refused" /* RuntimeError */
 
-enum channel_step { STEP_STARTING, STEP_QUEUED };
+enum channel_step { STEP_STARTING, STEP_ASKING, STEP_QUEUED };
 
 struct channel_call {
     struct tool_call call; /* first, so that one leads to the other */
     struct tool_waiter waiter;
+    struct cell_elicitation elicitation;
+    char *message; /* of the elicitation */
     struct channel_call *next;
     struct tool_channel *channel;
     struct tool_server *server;
     enum channel_step step;
-    bool lists; /* it requests the list of tools, and no call */
+    bool lists;    /* it requests the list of tools, and no call */
+    bool approved; /* by the user, where that is needed */
     bool counted;
     unsigned cell;
     char id[ID_BYTES];
@@ -63,10 +73,9 @@ static void reply(struct tool_channel *channel, const char *id, const char *said
     do {
         size_t part = size - at < LIMIT_TOOL_PIECE_BYTES ? size - at : LIMIT_TOOL_PIECE_BYTES;
         bool more = at + part < size;
+        const char *verb = more ? "more" : said;
         const struct box_field fields[] = {
-            {"reply", 5},         {"id", 2},   {id, strlen(id)},        {"said", 4},
-            {said, strlen(said)}, {"more", 4}, {more ? "1" : "", more}, {"data", 4},
-            {data + at, part}};
+            {verb, strlen(verb)}, {"id", 2}, {id, strlen(id)}, {"data", 4}, {data + at, part}};
         if (box_session_reply(channel->guest, fields, sizeof fields / sizeof *fields) < 0) {
             return; /* nobody waits for the rest */
         }
@@ -100,6 +109,7 @@ static void call_free(struct channel_call *call)
     channel->bytes -= call->bytes;
     json_decref(call->arguments);
     free(call->label);
+    free(call->message);
     free(call);
 }
 
@@ -173,7 +183,7 @@ static bool is_granted(struct channel_call *call)
 static bool is_valid(struct channel_call *call, const json_t *tool)
 {
     struct schema_violation violations[VIOLATIONS];
-    json_auto_t *schema = schema_foreign(json_object_get(tool, "inputSchema"));
+    const json_t *schema = json_object_get(tool, TOOL_CHECKED);
     size_t count = schema ? schema_validate(schema, call->arguments, violations, VIOLATIONS) : 0;
     char text[REASON_BYTES - 400] = "";
     size_t used = 0;
@@ -297,6 +307,55 @@ static json_t *list_servers(const struct tool_channel *channel)
     return servers;
 }
 
+/* --- the user's side --- */
+
+static void server_known(void *arg, const char *why);
+
+static void user_responded(struct cell_elicitation *elicitation, const char *why, const json_t *)
+{
+    struct channel_call *call =
+        (struct channel_call *)((char *)elicitation - offsetof(struct channel_call, elicitation));
+    if (why) {
+        end_with(call, SAID_DENIED, "not approved: %s. %s", SHOWN(call->label), why);
+        return;
+    }
+    call->approved = true;
+    call->step = STEP_STARTING; /* the server may have exited meanwhile, or have other tools */
+    tool_server_want(call->server, &call->waiter, server_known, call);
+}
+
+/* Asks before this call, and about no other. */
+static void ask_user(struct channel_call *call)
+{
+    const struct cell_asker *asker = tool_servers_asker(call->channel->servers);
+    OWNED(buf_done) struct buf arguments = BUF_EMPTY;
+    const char *why = !asker ? "It needs the user's approval, and nobody can be asked."
+                      : rpc_text_show(&arguments, call->arguments) < 0
+                          ? "The server is out of memory."
+                      : buf_size(&arguments) > SHOWN_BYTES
+                          ? "It needs the user's approval, and the arguments are too long for the "
+                            "user to read: more than 4,000 bytes as JSON."
+                          : NULL;
+    if (!why &&
+        asprintf(&call->message,
+                 "Python code in the sandbox wants to call %s with %.*s. Allow this call?",
+                 SHOWN(call->label), (int)buf_size(&arguments), buf_bytes(&arguments)) < 0) {
+        call->message = NULL; /* asprintf(3) leaves it undefined */
+        why = "The server is out of memory.";
+    }
+    if (why) {
+        user_responded(&call->elicitation, why, NULL);
+        return;
+    }
+    call->step = STEP_ASKING;
+    call->elicitation = (struct cell_elicitation){.kind = "tool",
+                                                  .subject = call->label,
+                                                  .message = call->message,
+                                                  .run = call->channel->run,
+                                                  .fn = user_responded};
+    asker->ask(asker->ctx, &call->elicitation);
+}
+
 /* --- the guest's side --- */
 
 static void server_known(void *arg, const char *why)
@@ -320,7 +379,11 @@ static void server_known(void *arg, const char *why)
                  text);
     } else if (!grants_cover(entry, call->tool, tool_only_reads(tool))) {
         (void)is_granted(call);
-    } else if (is_valid(call, tool) && is_granted(call)) {
+    } else if (!is_valid(call, tool) || !is_granted(call)) {
+        return;
+    } else if (!call->approved && grants_ask(entry, call->tool)) {
+        ask_user(call);
+    } else {
         call->step = STEP_QUEUED;
         tool_server_add(call->server, &call->call);
     }
@@ -370,7 +433,8 @@ static struct channel_call *call_new(struct tool_channel *channel, const char *i
         (void)snprintf(call->id, sizeof call->id, "%s", id);
         call->channel = channel;
         call->server = server;
-        call->cell = channel->cell;
+        call->cell = channel->run->cell;
+        call->call.run = channel->run;
         call->call.leave = call_leaves;
         call->call.done = call_done;
         call->call.tool = call->tool;
@@ -417,6 +481,9 @@ static void drop_call(struct channel_call *call)
 {
     if (call->waiter.server) {
         tool_server_forget(&call->waiter);
+    } else if (call->step == STEP_ASKING) {
+        const struct cell_asker *asker = tool_servers_asker(call->channel->servers);
+        asker->withdraw(asker->ctx, &call->elicitation);
     } else if (call->step == STEP_QUEUED) {
         tool_server_drop(&call->call);
     }
@@ -454,7 +521,7 @@ void tool_channel_receive(struct tool_channel *channel, const struct box_message
     struct tool_server *server = known && take_text(message, "server", name, sizeof name)
                                      ? tool_servers_find(channel->servers, name)
                                      : NULL;
-    if (channel->cell == 0) {
+    if (!channel->run) {
         say(channel, id, SAID_REFUSED, "no cell runs: tools can be called only while one does");
     } else if (!server) {
         say(channel, id, SAID_UNKNOWN, "there is no such tool server");
@@ -468,10 +535,10 @@ void tool_channel_receive(struct tool_channel *channel, const struct box_message
     }
 }
 
-void tool_channel_begin(struct tool_channel *channel, struct box_session *guest, unsigned cell)
+void tool_channel_begin(struct tool_channel *channel, struct box_session *guest, struct run *run)
 {
     channel->guest = guest;
-    channel->cell = cell;
+    channel->run = run;
 }
 
 void tool_channel_end(struct tool_channel *channel)
@@ -481,7 +548,7 @@ void tool_channel_end(struct tool_channel *channel)
         say(channel, call->id, SAID_REFUSED, "the cell has ended");
         drop_call(call);
     }
-    channel->cell = 0;
+    channel->run = NULL;
 }
 
 void tool_channel_done(struct tool_channel *channel)

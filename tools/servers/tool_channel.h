@@ -11,7 +11,7 @@ struct channel_call;
 struct tool_channel {
     struct tool_servers *servers; /* NULL: without --tools */
     struct box_session *guest;    /* NULL: none */
-    unsigned cell;                /* which runs; 0: none, and nothing can be called */
+    struct run *run;              /* NULL: none, and nothing can be called */
     struct channel_call *calls;
     unsigned count;
     size_t bytes; /* of the arguments of all */
@@ -22,7 +22,7 @@ struct tool_channel {
 void tool_channel_receive(struct tool_channel *channel, const struct box_message *message);
 
 /* A cell begins; calls may come. */
-void tool_channel_begin(struct tool_channel *channel, struct box_session *guest, unsigned cell);
+void tool_channel_begin(struct tool_channel *channel, struct box_session *guest, struct run *run);
 /* It has ended, or is about to be taken back: its calls get no response any more, and what has left
  * without one stays unknown. */
 void tool_channel_end(struct tool_channel *channel);

@@ -19,12 +19,13 @@
 #include "base/word.h"
 #include "rpc/client.h"
 #include "rpc/text.h"
+#include "schema/schema.h"
+#include "tools/servers/tool_elicitation.h"
+#include "tools/servers/tool_log.h"
 #include "tools/servers/tools_file.h"
 
 enum {
     WHY_BYTES = 480,
-    STDERR_BYTES = 4096,
-    STDERR_SHOWN = 400,
     ENVIRONMENT = 128,
     EXIT_MS = 200 /* from the end of its stdout to its exit, which says more */
 };
@@ -37,10 +38,7 @@ struct tool_server {
     enum server_state state;
     struct box_program *program;
     struct rpc_client *client;
-    int stderr_fd;
-    struct loop_io stderr_io;
-    char line[STDERR_BYTES]; /* of its stderr, not ended */
-    size_t line_size;
+    struct tool_log log;
     bool is_closed;                        /* its stdout has ended */
     bool is_legacy;                        /* it exits when it is asked to discover */
     uint64_t starts_ns[LIMIT_TOOL_STARTS]; /* the last ones */
@@ -54,6 +52,7 @@ struct tool_server {
     struct tool_call *queue; /* in order */
     struct tool_call *sent;
     unsigned sent_count;
+    struct tool_elicitations elicitations;
     char exit[WHY_BYTES]; /* how the program has exited; empty: it runs */
 };
 
@@ -62,8 +61,19 @@ struct tool_servers {
     const struct box_spec *spec;
     struct tools_file *file;
     const char *version;
-    struct tool_server *list; /* as many as the file has entries */
+    const struct cell_asker *asker; /* NULL: nobody can be asked */
+    struct tool_server *list;       /* as many as the file has entries */
 };
+
+void tool_servers_set_asker(struct tool_servers *servers, const struct cell_asker *asker)
+{
+    servers->asker = asker;
+}
+
+const struct cell_asker *tool_servers_asker(const struct tool_servers *servers)
+{
+    return servers->asker;
+}
 
 struct tools_file *tool_servers_file(const struct tool_servers *servers)
 {
@@ -113,6 +123,15 @@ static void remove_call(struct tool_call **list, struct tool_call *call)
     }
 }
 
+/* Takes a call that has left off the list. */
+static void remove_sent(struct tool_call *call)
+{
+    struct tool_server *server = call->server;
+    tool_elicitations_drop(&server->elicitations, call);
+    remove_call(&server->sent, call);
+    server->sent_count--;
+}
+
 static void on_response(void *arg, const json_t *result, const json_t *error, const char *text);
 
 static void send_calls(struct tool_server *server)
@@ -139,8 +158,7 @@ static void end_call(struct tool_call *call, enum tool_outcome outcome, const js
                      const char *text)
 {
     struct tool_server *server = call->server;
-    remove_call(&server->sent, call);
-    server->sent_count--;
+    remove_sent(call);
     call->done(call, outcome, result, text);
     send_calls(server);
 }
@@ -178,77 +196,11 @@ void tool_server_drop(struct tool_call *call)
     struct tool_server *server = call->server;
     if (call->request) {
         rpc_client_cancel(server->client, call->request);
-        remove_call(&server->sent, call);
-        server->sent_count--;
+        remove_sent(call);
         send_calls(server);
     } else {
         remove_call(&server->queue, call);
     }
-}
-
-/* --- its stderr --- */
-
-/* Replaces the values of env: they are secrets. is_cut: the rest of the line is missing, and may
- * have been the rest of one. */
-static void hide_secrets(const struct tool_server *server, char *text, size_t size, bool is_cut)
-{
-    enum { SHORT = 4 /* such a value hides nothing, and is in every text */ };
-    json_t *env = (json_t *)(uintptr_t)server->entry->env; /* jansson's iterators take no const */
-    const char *key = NULL;
-    json_t *value = NULL;
-    json_object_foreach (env, key, value) {
-        const char *secret = json_string_value(value);
-        size_t length = json_string_length(value);
-        for (size_t at = 0; length >= SHORT && at < size; at++) {
-            size_t have = size - at < length ? size - at : length;
-            if ((have == length || is_cut) && memcmp(text + at, secret, have) == 0) {
-                memset(text + at, '*', have);
-            }
-        }
-    }
-}
-
-static void log_stderr(struct tool_server *server, bool is_cut)
-{
-    char name[80];
-    char shown[STDERR_SHOWN];
-    char text[STDERR_BYTES + 1];
-    memcpy(text, server->line, server->line_size);
-    hide_secrets(server, text, server->line_size, is_cut);
-    for (size_t i = 0; i < server->line_size; i++) {
-        if (!text[i]) {
-            text[i] = '?';
-        }
-    }
-    text[server->line_size] = '\0';
-    log_info("tools", "%s: %s",
-             word_show(server->entry->name, strlen(server->entry->name), name, sizeof name),
-             word_line(text, shown, sizeof shown));
-}
-
-/* A line that is too long is cut, and what follows counts as another. */
-static void on_stderr(void *arg, uint32_t)
-{
-    struct tool_server *server = arg;
-    ssize_t n = read(server->stderr_fd, server->line + server->line_size,
-                     sizeof server->line - server->line_size);
-    if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
-        return;
-    }
-    if (n <= 0) {
-        loop_io_remove(&server->stderr_io);
-        return;
-    }
-    size_t size = server->line_size + (size_t)n;
-    const char *end = NULL;
-    while ((end = memchr(server->line, '\n', size)) || size == sizeof server->line) {
-        server->line_size = end ? (size_t)(end - server->line) : size;
-        log_stderr(server, end == NULL);
-        size_t used = server->line_size + (end != NULL);
-        memmove(server->line, server->line + used, size - used);
-        size -= used;
-    }
-    server->line_size = size;
 }
 
 /* --- down --- */
@@ -257,13 +209,12 @@ static void release(struct tool_server *server)
 {
     loop_timer_disarm(&server->listing);
     loop_task_cancel(&server->down);
-    loop_io_remove(&server->stderr_io);
-    drop_fd(&server->stderr_fd);
+    tool_log_end(&server->log);
+    tool_elicitations_drop(&server->elicitations, NULL);
     rpc_client_free(take_ptr(server->client));
     box_program_end(take_ptr(server->program));
     json_decref(take_ptr(server->found));
     json_decref(take_ptr(server->tools));
-    server->line_size = 0;
 }
 
 static void start(struct tool_server *server);
@@ -296,7 +247,7 @@ static void on_down(void *arg)
     memcpy(why, server->exit, sizeof why);
     if (server->state == SERVER_STARTING && !server->is_legacy &&
         rpc_client_is_probing(server->client)) {
-        server->is_legacy = true; /* the question has ended it */
+        server->is_legacy = true; /* the elicitation has ended it */
         server->state = SERVER_DOWN;
         release(server);
         start(server);
@@ -347,6 +298,8 @@ static void take_tools(struct tool_server *server, const json_t *tools)
             json_is_object(json_object_get(tool, "inputSchema")) &&
             !json_object_get(server->found, name) &&
             json_object_size(server->found) < LIMIT_TOOL_TOOLS) {
+            (void)json_object_set_new(tool, TOOL_CHECKED,
+                                      schema_foreign(json_object_get(tool, "inputSchema")));
             (void)json_object_set(server->found, name, tool);
         }
     }
@@ -403,8 +356,25 @@ static void list_tools(void *arg)
 
 /* --- up --- */
 
-static const struct rpc_client_events client_events = {
-    .on_ready = list_tools, .on_tools_changed = list_tools, .on_closed = on_closed};
+/* The request does not say for which call; the oldest one is a good guess, and all are the user's.
+ */
+static void on_elicit(void *arg, const json_t *id, const json_t *params)
+{
+    struct tool_server *server = arg;
+    struct tool_call *oldest = server->sent;
+    while (oldest && oldest->next) {
+        oldest = oldest->next;
+    }
+    server->elicitations.asker = server->owner->asker;
+    server->elicitations.name = server->entry->name;
+    server->elicitations.client = server->client;
+    tool_elicitations_receive(&server->elicitations, oldest, id, params);
+}
+
+static const struct rpc_client_events client_events = {.on_ready = list_tools,
+                                                       .on_tools_changed = list_tools,
+                                                       .on_elicit = on_elicit,
+                                                       .on_closed = on_closed};
 
 struct environment {
     const char *all[ENVIRONMENT + 1];
@@ -476,12 +446,10 @@ static int start_program(struct tool_server *server, struct fail *fail)
     }
     const struct rpc_client_config config = {
         .name = "sandpiper", .version = owner->version, .legacy = server->is_legacy};
-    server->stderr_fd = fds[2];
+    server->log.fd = fds[2];
     r = rpc_client_new(owner->loop, fds[1], fds[0], &config, &client_events, server,
                        &server->client);
-    r = r ? r
-          : loop_io_add(owner->loop, &server->stderr_io, server->stderr_fd, EPOLLIN, on_stderr,
-                        server);
+    r = r ? r : tool_log_begin(&server->log, owner->loop);
     return r < 0 ? fail_set(fail, -r, "cannot start") : 0;
 }
 
@@ -558,11 +526,12 @@ int tool_servers_new(struct loop *loop, const struct box_spec *spec, struct tool
         free(list);
         return -ENOMEM;
     }
-    *servers = (struct tool_servers){loop, spec, file, version, list};
+    *servers = (struct tool_servers){
+        .loop = loop, .spec = spec, .file = file, .version = version, .list = list};
     for (size_t i = 0; i < file->count; i++) {
         list[i].owner = servers;
         list[i].entry = &file->entries[i];
-        list[i].stderr_fd = -1;
+        list[i].log = (struct tool_log){.fd = -1, .entry = list[i].entry};
     }
     *ret_servers = servers;
     return 0;

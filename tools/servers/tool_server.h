@@ -1,6 +1,7 @@
 #pragma once
 #include "base/loop.h"
 #include "sandbox/sandbox.h"
+#include "tools/servers/cell_elicitation.h"
 #include "tools/servers/grants.h"
 
 /* The programs of --tools: started when they are first needed, outside of any sandbox, and started
@@ -21,6 +22,7 @@ struct tool_call {
     struct tool_server *server;
     const char *tool;
     json_t *arguments; /* owned by the owner, as is the name */
+    struct run *run;   /* that calls it */
     unsigned request;  /* 0: it has not left */
     /* The call's turn has come. False: it must not leave; it has been ended, or freed. */
     bool (*leave)(struct tool_call *call);
@@ -43,6 +45,10 @@ int tool_servers_new(struct loop *loop, const struct box_spec *spec, struct tool
 /* Ends all of them, with what they have started. */
 void tool_servers_free(struct tool_servers *servers);
 
+/* asker: borrowed. Without one, nothing is asked. */
+void tool_servers_set_asker(struct tool_servers *servers, const struct cell_asker *asker);
+const struct cell_asker *tool_servers_asker(const struct tool_servers *servers);
+
 struct tools_file *tool_servers_file(const struct tool_servers *servers);
 struct tool_server *tool_servers_find(struct tool_servers *servers, const char *name);
 
@@ -55,7 +61,9 @@ void tool_server_want(struct tool_server *server, struct tool_waiter *waiter,
 void tool_server_forget(struct tool_waiter *waiter);
 
 /* Its tools as it lists them, of those that are usable: name → tool, whose inputSchema is an
- * object. Borrowed until the loop's next turn; NULL: not known. */
+ * object; what of that arguments are checked against is in TOOL_CHECKED. Borrowed until the loop's
+ * next turn; NULL: not known. */
+#define TOOL_CHECKED "sandpiper.checked"
 json_t *tool_server_tools(const struct tool_server *server);
 bool tool_only_reads(const json_t *tool);
 

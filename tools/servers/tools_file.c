@@ -87,6 +87,7 @@ static void describe_grant(const struct grant *grant, char *out, size_t size)
         append(out, size, limit);
     }
     append(out, size, grant->when ? " (some arguments)" : "");
+    append(out, size, grant->ask ? " (asks the user)" : "");
 }
 
 /* One server, in a text of its own so that it is shown whole or not at all. */

@@ -16,6 +16,8 @@
 #include "tools/run/outcome.h"
 #include "tools/session/session_internal.h"
 
+#define ASKED_MOST_NS (LIMIT_ELICITATION_MS * CLOCK_NS_PER_MS)
+
 int sessions_new(struct loop *loop, struct server_box *server_box, struct sessions **ret_sessions)
 {
     struct sessions *sessions = calloc(1, sizeof *sessions);
@@ -329,8 +331,34 @@ void session_arm_deadline(struct session *session)
     uint64_t limit_ns = run->request.timeout_ms * CLOCK_NS_PER_MS;
     if (run->request.timeout_ms > 0) {
         uint64_t left_ns = limit_ns > run->spent_ns ? limit_ns - run->spent_ns : 0;
+        left_ns += run->asks_ns > 0 ? ASKED_MOST_NS - run->asked_ns : 0;
         loop_timer_arm(session->owner->loop, &session->timer, run->started_ns + left_ns,
                        session_interrupt, session);
+    }
+}
+
+static struct session *session_of(struct sessions *sessions, const struct run *run)
+{
+    struct session *session = sessions->list;
+    while (session && session->current != run) {
+        session = session->next;
+    }
+    return session;
+}
+
+void sessions_stop_clock(struct sessions *sessions, struct run *run, bool stop)
+{
+    struct session *session = session_of(sessions, run);
+    uint64_t now_ns = clock_now_ns();
+    uint64_t asked_ns = stop ? 0 : now_ns - run->asks_ns;
+    if (asked_ns > ASKED_MOST_NS - run->asked_ns) {
+        asked_ns = ASKED_MOST_NS - run->asked_ns;
+    }
+    run->started_ns += asked_ns;
+    run->asked_ns += asked_ns;
+    run->asks_ns = stop ? now_ns : 0;
+    if (session && session->state == SESSION_RUNNING) {
+        session_arm_deadline(session);
     }
 }
 
@@ -384,15 +412,6 @@ int sessions_run(struct sessions *sessions, const char *name, struct run *run)
     session->current = run;
     session_pump(session);
     return 0;
-}
-
-static struct session *session_of(struct sessions *sessions, const struct run *run)
-{
-    struct session *session = sessions->list;
-    while (session && session->current != run) {
-        session = session->next;
-    }
-    return session;
 }
 
 static void session_stop(struct session *session)

@@ -55,5 +55,8 @@ void sessions_cancel(struct sessions *sessions, struct run *run);
  * follows. */
 void sessions_stop(struct sessions *sessions, struct run *run, enum run_stop why);
 
+/* The run's time stands still, LIMIT_ELICITATION_MS at most, or goes on. */
+void sessions_stop_clock(struct sessions *sessions, struct run *run, bool stop);
+
 /* Puts what a job prints, and has printed, into a file: job-1.txt, unless it has one already. */
 void sessions_write_output(struct sessions *sessions, struct run *run);

@@ -123,7 +123,7 @@ void session_send(struct session *session)
     session_arm_deadline(session);
     session_memory_watch(session);
     recorded_cell(run);
-    tool_channel_begin(&session->calls, session->guest, run->cell);
+    tool_channel_begin(&session->calls, session->guest, run);
     int r = box_session_send(session->guest, fields, count);
     if (r < 0) {
         session_enter(session, SESSION_FAILOVER);

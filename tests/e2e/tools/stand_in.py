@@ -123,7 +123,8 @@ def call(identity, name, arguments):
         return form(arguments["kind"])
     if name == "asks":
         params = {"mode": "url", "url": "https://example.org", "message": "go"} if arguments.get("url") else {
-            "message": "your \x1b[31mname?", "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}}}
+            "message": "your \x1b[31mname?", "requestedSchema": {"type": "object", "properties": {
+                "name": {"type": "string", "title": "Na\x1b[1mme"}}}}
         return text(json.dumps(ask("ask-%d" % identity, "elicitation/create", params)))
     if name == "odd-name":
         return text(str(arguments["from"]))

@@ -75,7 +75,7 @@ static void entries_that_are_not_understood_are_off_with_a_sentence_and_grant_no
         {"\"command\": \"x\", \"tools\": {\"t\": {\"when\": {\"a\": [1]}}}", "list of strings"},
         {"\"command\": \"x\", \"tools\": {\"t\": {\"when\": {}}}", "when"},
         {"\"command\": \"x\", \"tools\": {\"t\": {\"when\": []}}", "when"},
-        {"\"command\": \"x\", \"tools\": {\"t\": {\"ask\": true}}", "cannot ask the user"},
+        {"\"command\": \"x\", \"tools\": {\"t\": {\"ask\": \"yes\"}}", "ask of \"t\""},
         {"\"command\": \"x\", \"tools\": {\"t\": {}, \"u\": {\"x\": 1}}", "unknown key \"x\""},
     };
     for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -138,6 +138,17 @@ static void an_exact_name_stands_alone_and_patterns_apply_together(void **)
         grants_count(entry, "abd");
     }
     assert_int_equal(check(file, "abd", false, "{}"), GRANT_EXHAUSTED);
+    tools_file_free(file);
+}
+
+static void one_pattern_that_asks_is_enough(void **)
+{
+    struct tools_file *file = parse_entry(
+        "\"command\": \"x\", \"tools\": {\"a*\": {\"ask\": true}, \"*c\": {\"ask\": false}, "
+        "\"abd\": {}}");
+    assert_true(grants_ask(&file->entries[0], "abc"));
+    assert_false(grants_ask(&file->entries[0], "xc"));
+    assert_false(grants_ask(&file->entries[0], "abd")); /* an exact name stands alone */
     tools_file_free(file);
 }
 
@@ -204,6 +215,7 @@ int main(void)
         cmocka_unit_test(entries_that_are_not_understood_are_off_with_a_sentence_and_grant_nothing),
         cmocka_unit_test(an_asterisk_is_the_only_special_character),
         cmocka_unit_test(an_exact_name_stands_alone_and_patterns_apply_together),
+        cmocka_unit_test(one_pattern_that_asks_is_enough),
         cmocka_unit_test(when_wants_the_argument_present_a_string_and_equal_byte_for_byte),
         cmocka_unit_test(hints_count_only_where_the_file_trusts_them),
         cmocka_unit_test(a_description_fits_whatever_the_file_has),

@@ -1,0 +1,215 @@
+"""What a cell asks the user: grants with `ask`, and the questions of tool servers."""
+import sys
+import time
+import unittest
+
+from client import ROOT, Server
+from tools_case import BEGIN, ToolsCase
+
+sys.path.append(str(ROOT / "tests" / "e2e" / "protocol"))
+
+from test_elicitation import ACCEPT, DECLINE, AskingServer, ModernServer  # noqa: E402
+
+ASK = {"add": {"ask": True}}
+
+
+class Elicitations(ToolsCase):
+    def asking(self, *arguments, kind=AskingServer, grants=ASK, **more):
+        return self.server(*arguments, kind=kind, grants=grants, **more)
+
+    def python(self, server, code, **more):
+        return server.python(BEGIN + code, **more)
+
+    def wait_for(self, server, count=1):
+        """Until the client has been asked so often; reads what comes."""
+        while len(server.questions) < count:
+            message = server.receive()
+            if "method" not in message:
+                server.stash[message["id"]] = message
+
+    def answer(self, server, number, answer):
+        server.send({"id": server.questions[number]["id"], "result": answer})
+
+
+class Grants(Elicitations):
+    def test_each_call_is_asked_about_and_shown_as_it_is(self):
+        with self.asking() as server:
+            server.answers = [ACCEPT, ACCEPT]
+            result = self.python(server, "stand.add(by=2), stand.add(by=2, to='x\\u202e|')")
+            self.assertIn("Out: ('2', '4')", result.output)
+            messages = [question["params"]["message"] for question in server.questions]
+            self.assertEqual(messages[0], 'Python code in the sandbox wants to call stand.add with {"by":2}. Allow this call?')
+            self.assertIn(r'{"by":2,"to":"x\u202E|"}', messages[1])
+            self.assertEqual(server.questions[0]["params"]["requestedSchema"], {"type": "object", "properties": {}})
+            self.python(server, "stand.rows(page=1)")  # allowed by trust_hints, without a question
+            self.assertEqual((len(messages), self.counter()), (2, 4))
+
+    def test_what_the_user_refuses_does_not_leave_and_uses_up_nothing(self):
+        words = {"The user declined.": DECLINE, "The user closed the request": {"action": "cancel"}}
+        with self.asking(grants={"add": {"ask": True, "max_calls": 1}}) as server:
+            for sentence, answer in words.items():
+                server.answers = [answer]
+                text = self.python(server, "stand.add()").text
+                self.assertIn("PermissionError: not approved: stand.add. " + sentence, text)
+                self.assertEqual(self.counter(), 0)
+            server.answers = [ACCEPT]
+            self.assertIn("Out: '1'", self.python(server, "stand.add()").text)
+            self.assertIn("no calls are left", self.python(server, "stand.add()").text)
+            self.assertEqual((len(server.questions), self.counter()), (3, 1))
+
+    def test_the_checks_come_before_the_elicitation(self):
+        with self.asking(grants={"add": {"ask": True, "when": {"to": ["a"]}}}) as server:
+            self.assertIn("not granted with these arguments", self.python(server, "stand.add(to='b')").text)
+            self.assertIn("TypeError", self.python(server, "stand.add(to=1)").text)
+            self.assertIn("too long for the user to read", self.python(server, "stand.add(to='a', more='x' * 5000)").text)
+            self.assertEqual((server.questions, self.counter()), ([], 0))
+
+    def test_clients_that_cannot_be_asked_in_the_middle_of_a_call(self):
+        plain = {"initialize": True}
+        for kind, options in ((Server, plain), (ModernServer, {})):
+            with self.subTest(kind=kind), self.asking(kind=kind) as server:
+                text = self.python(server, "stand.add()").text
+                self.assertIn("PermissionError: not approved: stand.add. It needs the user", text)
+        self.assertEqual(self.counter(), 0)
+
+    def test_threads_ask_one_after_the_other(self):
+        code = """
+import threading
+said = []
+def work():
+    try:
+        said.append(stand.add())
+    except PermissionError:
+        said.append("no")
+threads = [threading.Thread(target=work) for _ in range(6)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+sorted(said)"""
+        with self.asking(grants={"add": {"ask": True, "max_calls": 2}}) as server:
+            server.answers = [DECLINE, *[ACCEPT] * 5]
+            self.assertIn("Out: ['1', '2', 'no', 'no', 'no', 'no']", self.python(server, code).output)
+            self.assertEqual(self.counter(), 2)
+
+
+class Time(Elicitations):
+    """The time of the cell and of its call stands still while the user thinks."""
+
+    def test_the_time_limit_does_not_run(self):
+        with self.asking() as server:
+            call = server.start_call("run_python", code=BEGIN + "stand.add()", timeout_s=1)
+            self.wait_for(server)
+            time.sleep(2)  # as long as a user may think; the limit is one second
+            self.answer(server, 0, ACCEPT)
+            self.assertIn("Out: '1'", server.finish_call(call).output)
+
+    def test_the_call_does_not_become_a_job_meanwhile(self):
+        with self.asking(flags=("--wait", "1")) as server:
+            call = server.start_call("run_python", code=BEGIN + "stand.add()")
+            self.wait_for(server)
+            time.sleep(2)
+            self.answer(server, 0, ACCEPT)
+            self.assertIn("Out: '1'", server.finish_call(call).output)
+
+    def test_a_cancelled_call_ends_the_elicitation_and_the_cell(self):
+        with self.asking() as server:
+            self.python(server, "x = 1")
+            call = server.start_call("run_python", code=BEGIN + "x = 2\nstand.add()")
+            self.wait_for(server)
+            server.send({"method": "notifications/cancelled", "params": {"requestId": call}})
+            self.assertIn("Out: 2", server.python("x").output)
+            self.assertEqual(self.counter(), 0)
+
+    def job(self, server):
+        """A job that asks whenever there is a file `go`, and prints to a file `said`."""
+        code = """
+import os, time
+while True:
+    while not os.path.exists("go"): time.sleep(0.01)
+    os.remove("go")
+    try: said = stand.add()
+    except PermissionError as error: said = error
+    with open("said.part", "w") as file: print(said, file=file)
+    os.rename("said.part", "said")"""
+        self.assertIn("running: job 1", self.python(server, code, wait_s=0).text)
+
+    def said(self, server):
+        for _ in range(500):
+            result = server.read("said")
+            if not result.is_error:
+                return result.text
+        self.fail("nothing was said")
+
+    def test_a_job_asks_through_the_call_that_waits_for_it(self):
+        with self.asking(flags=("--wait", "600")) as server:
+            self.job(server)
+            server.write("go", "")
+            self.assertIn("no waiting call of this client can ask", self.said(server))
+            waiting = server.start_call("run_python", job=1, wait_s=600)
+            server.write("go", "")
+            self.wait_for(server)
+            self.answer(server, 0, ACCEPT)
+            while self.counter() == 0:
+                server.read("said")
+            server.call("run_python", job=1, stop=True)
+            self.assertIn("stopped", server.finish_call(waiting).text)
+
+    def test_a_stopped_job_withdraws_its_elicitation(self):
+        with self.asking(flags=("--wait", "600")) as server:
+            self.job(server)
+            waiting = server.start_call("run_python", job=1, wait_s=600)
+            server.write("go", "")
+            self.wait_for(server)
+            self.assertIn("stopped", server.call("run_python", job=1, stop=True).text)
+            self.assertIn("stopped", server.finish_call(waiting).text)
+            self.answer(server, 0, ACCEPT)  # too late
+            self.assertIn("Out: 1", server.python("1").output)
+            self.assertEqual(self.counter(), 0)
+
+    def test_a_cell_that_ends_withdraws_its_elicitation(self):
+        code = """
+import threading, time
+threading.Thread(target=stand.add, daemon=True).start()
+while not QUESTION: time.sleep(0.01)"""
+        with self.asking(flags=("--timeout", "2")) as server:
+            self.python(server, "QUESTION = False")
+            call = server.start_call("run_python", code=BEGIN + code, timeout_s=60)
+            self.wait_for(server)
+            server.send({"method": "notifications/cancelled", "params": {"requestId": call}})
+            self.assertIn("Out: 1", server.python("1").output)
+            self.answer(server, 0, ACCEPT)  # too late
+            self.assertIn("Out: 3", server.python("3").output)
+            self.assertEqual(self.counter(), 0)
+
+
+class OfServers(Elicitations):
+    """Elicitations of tool servers."""
+
+    def test_forms_are_passed_on_with_the_servers_name(self):
+        with self.asking("--era", "legacy") as server:
+            server.answers = [{"action": "accept", "content": {"name": "Ada"}}, DECLINE]
+            accepted = self.python(server, "stand.asks()").output
+            self.assertIn("{'action': 'accept', 'content': {'name': 'Ada'}}", accepted)
+            self.assertIn("{'action': 'decline'}", self.python(server, "stand.asks()").output)
+            question = server.questions[0]["params"]
+            self.assertEqual(question["message"], r"stand asks: your \x1b[31mname?")
+            self.assertEqual(question["requestedSchema"]["properties"]["name"]["title"], r"Na\x1b[1mme")
+
+    def test_urls_and_whatever_cannot_be_asked_are_declined(self):
+        with self.asking("--era", "legacy") as server:
+            self.assertIn("{'action': 'decline'}", self.python(server, "stand.asks(url=True)").output)
+            self.assertEqual(server.questions, [])
+        with self.server("--era", "legacy") as server:
+            self.assertIn("{'action': 'decline'}", self.python(server, "stand.asks()").output)
+
+    def test_a_call_that_ends_withdraws_its_servers_elicitation(self):
+        with self.asking("--era", "legacy") as server:
+            call = server.start_call("run_python", code=BEGIN + "stand.asks()")
+            self.wait_for(server)
+            server.send({"method": "notifications/cancelled", "params": {"requestId": call}})
+            self.assertIn("Out: 1", server.python("1").output)
+            self.answer(server, 0, {"action": "accept", "content": {"name": "late"}})
+            self.assertIn("{'value': 3}", self.python(server, "stand.echo(value=3)").output)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,21 @@
+#pragma once
+#include "base/loop.h"
+#include "tools/servers/cell_elicitation.h"
+
+/* --tools: asks the user, through the client, what a cell waits for: whether a call of a tool may
+ * leave, and what a tool server wants to know. One at a time. Clients of MCP 2026-07-28
+ * can be asked only by ending the call, and code that ran cannot be run again: they are not. */
+
+struct rpc_call;
+struct tools;
+
+/* Starts zeroed. */
+struct cell_elicitations {
+    struct cell_asker asker;
+    struct cell_elicitation *first; /* in their order */
+    struct rpc_call *call; /* through which the first is being asked; NULL: it is not yet */
+    struct loop_task next;
+};
+
+void cell_elicitations_init(struct tools *tools);
+void cell_elicitations_done(struct tools *tools);

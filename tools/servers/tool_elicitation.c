@@ -1,0 +1,147 @@
+#include "tools/servers/tool_elicitation.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/limits.h"
+#include "base/own.h"
+#include "base/word.h"
+#include "rpc/client.h"
+#include "rpc/text.h"
+
+enum { MESSAGE_BYTES = 2000, FORM_BYTES = 64 << 10, FORM_DEPTH = 8 };
+
+struct tool_elicitation {
+    struct cell_elicitation asked; /* first, so that one leads to the other */
+    struct tool_elicitation *next;
+    struct tool_elicitations *owner;
+    const struct tool_call *call;
+    json_t *id;
+    json_t *form;
+    char message[MESSAGE_BYTES];
+};
+
+static void elicitation_free(struct tool_elicitation *elicitation)
+{
+    struct tool_elicitation **at = &elicitation->owner->list;
+    while (*at != elicitation) {
+        at = &(*at)->next;
+    }
+    *at = elicitation->next;
+    elicitation->owner->count--;
+    json_decref(elicitation->id);
+    json_decref(elicitation->form);
+    free(elicitation);
+}
+
+static void user_responded(struct cell_elicitation *asked, const char *why, const json_t *content)
+{
+    struct tool_elicitation *elicitation = (struct tool_elicitation *)asked;
+    json_auto_t *nothing = json_object();
+    rpc_client_elicited(elicitation->owner->client, elicitation->id,
+                        why       ? NULL
+                        : content ? content
+                                  : nothing);
+    elicitation_free(elicitation);
+}
+
+/* New: the same with what is invisible escaped in all strings. NULL: out of memory, nested too
+ * deeply for a form, or a key, which the response must repeat, has such a character. */
+static json_t *visible(const json_t *value, unsigned depth)
+{
+    json_t *iterated = (json_t *)(uintptr_t)value; /* jansson's iterators take no const */
+    const char *key = NULL;
+    json_t *member = NULL;
+    size_t i = 0;
+    if (json_is_string(value)) {
+        char shown[MESSAGE_BYTES];
+        const char *text = rpc_text_plain(value);
+        return text ? json_string(word_line(text, shown, sizeof shown)) : NULL;
+    }
+    json_auto_t *copy = depth == 0              ? NULL
+                        : json_is_object(value) ? json_object()
+                        : json_is_array(value)  ? json_array()
+                                                : json_incref(iterated);
+    json_object_foreach (iterated, key, member) {
+        char shown[MESSAGE_BYTES];
+        if (strcmp(key, word_line(key, shown, sizeof shown)) != 0 ||
+            json_object_set_new(copy, key, visible(member, depth - 1)) < 0) {
+            return NULL;
+        }
+    }
+    json_array_foreach (iterated, i, member) {
+        if (json_array_append_new(copy, visible(member, depth - 1)) < 0) {
+            return NULL;
+        }
+    }
+    return take_ptr(copy);
+}
+
+/* New: the form that is asked for, or NULL: it is none, or there is a URL to open. */
+static json_t *form_of(const json_t *params)
+{
+    const json_t *mode = json_object_get(params, "mode");
+    const json_t *schema = json_object_get(params, "requestedSchema");
+    bool fits = (!mode || (json_is_string(mode) && strcmp(json_string_value(mode), "form") == 0)) &&
+                json_is_object(schema) && json_dumpb(schema, NULL, 0, 0) <= FORM_BYTES;
+    return fits ? visible(schema, FORM_DEPTH) : NULL;
+}
+
+static struct tool_elicitation *elicitation_new(struct tool_elicitations *owner,
+                                                const struct tool_call *call, const json_t *id,
+                                                const json_t *params)
+{
+    const char *message = rpc_text_plain(json_object_get(params, "message"));
+    char name[WORD_BYTES];
+    char shown[MESSAGE_BYTES - WORD_BYTES - 8];
+    json_auto_t *form = form_of(params);
+    struct tool_elicitation *elicitation = message && form ? calloc(1, sizeof *elicitation) : NULL;
+    if (!elicitation) {
+        return NULL;
+    }
+    (void)snprintf(elicitation->message, sizeof elicitation->message, "%s asks: %s",
+                   word_show(owner->name, strlen(owner->name), name, sizeof name),
+                   word_line(message, shown, sizeof shown));
+    elicitation->owner = owner;
+    elicitation->call = call;
+    elicitation->id = json_incref((json_t *)(uintptr_t)id);
+    elicitation->form = take_ptr(form);
+    elicitation->asked = (struct cell_elicitation){.kind = "elicitation",
+                                                   .subject = elicitation->message,
+                                                   .message = elicitation->message,
+                                                   .form = elicitation->form,
+                                                   .run = call->run,
+                                                   .fn = user_responded};
+    elicitation->next = owner->list;
+    owner->list = elicitation;
+    owner->count++;
+    return elicitation;
+}
+
+void tool_elicitations_receive(struct tool_elicitations *elicitations, struct tool_call *call,
+                               const json_t *id, const json_t *params)
+{
+    struct tool_elicitation *elicitation =
+        call && elicitations->asker && elicitations->count < LIMIT_TOOL_CALLS
+            ? elicitation_new(elicitations, call, id, params)
+            : NULL;
+    if (elicitation) {
+        elicitations->asker->ask(elicitations->asker->ctx, &elicitation->asked);
+    } else {
+        rpc_client_elicited(elicitations->client, id, NULL);
+    }
+}
+
+void tool_elicitations_drop(struct tool_elicitations *elicitations, const struct tool_call *call)
+{
+    struct tool_elicitation *elicitation = elicitations->list;
+    while (elicitation) {
+        struct tool_elicitation *next = elicitation->next;
+        if (!call || elicitation->call == call) {
+            elicitations->asker->withdraw(elicitations->asker->ctx, &elicitation->asked);
+            elicitation_free(elicitation);
+        }
+        elicitation = next;
+    }
+}
