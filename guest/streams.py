@@ -171,7 +171,7 @@ def connect(stdout_fd, stderr_fd):
 
 def wrap_starts():
     """A child's output must come after what was printed before it started."""
-    os.register_at_fork(before=flush_both)
+    os.register_at_fork(before=flush_both, after_in_child=unlock)
     _posixsubprocess, shown_os = load("imports").shared("_posixsubprocess"), IMPORTED["os"]
     fork_exec, system, spawn = _posixsubprocess.fork_exec, shown_os.system, shown_os.posix_spawn
 
@@ -200,6 +200,16 @@ def flush_quietly(stream):
 def flush_both():
     flush_quietly(out)
     flush_quietly(err)
+
+
+def unlock():
+    """Another thread may have been writing when this process was forked: it is not here to release its lock, and what it
+    wrote is not this process's to write."""
+    for stream in (out, err):
+        try:
+            BufferedWriter.__init__(stream.buffer, stream.buffer.raw)
+        except ValueError:
+            pass  # closed
 
 
 def flush():

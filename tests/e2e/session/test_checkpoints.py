@@ -49,6 +49,21 @@ class Failover(Case):
             self.assertIn("restored to the state before this call", server.python("kept = 6\nos._exit(1)").status.line)
             self.assertIn("Out: 5", server.python("kept").text)
 
+    def test_threads_that_write_while_the_state_is_saved(self):
+        code = """
+import sys, threading, time
+def work():
+    while True:
+        print("x" * 2000, file=sys.stderr)
+        time.sleep(0)
+for _ in range(3): threading.Thread(target=work, daemon=True).start()"""
+        with Server("--timeout", "5") as server:
+            server.python(code)
+            for _ in range(30):
+                self.assert_ok(server.python("1"))
+            self.assertIn("restored to the state before", server.python("import os; os._exit(1)").status.line)
+            self.assertIn("alive", server.python("print('alive')").output)
+
     def test_a_process_that_stops_itself(self):
         with Server() as server:
             self.assert_ok(server.python("kept = 5"))
