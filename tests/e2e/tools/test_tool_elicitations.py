@@ -170,12 +170,12 @@ while True:
 import threading, time
 threading.Thread(target=stand.add, daemon=True).start()
 while not QUESTION: time.sleep(0.01)"""
-        with self.asking(flags=("--timeout", "2")) as server:
+        with self.asking() as server:
             self.python(server, "QUESTION = False")
             call = server.start_call("run_python", code=BEGIN + code, timeout_s=60)
             self.wait_for(server)
             server.send({"method": "notifications/cancelled", "params": {"requestId": call}})
-            self.assertIn("Out: 1", server.python("1").output)
+            self.assertIn("Out: 1", server.python("1").text)
             self.answer(server, 0, ACCEPT)  # too late
             self.assertIn("Out: 3", server.python("3").output)
             self.assertEqual(self.counter(), 0)
