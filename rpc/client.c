@@ -56,6 +56,7 @@ struct rpc_client {
     char why[160];
     struct frame frame;
     struct buf out;
+    struct span result; /* of the message that is being handled */
     unsigned last_number;
     unsigned nonsense;
     struct client_request *requests;
@@ -319,13 +320,19 @@ static void take_nonsense(struct rpc_client *client, const char *problem)
     }
 }
 
-static void take_message(struct rpc_client *client, json_t *value)
+struct span rpc_client_result(const struct rpc_client *client)
+{
+    return client->result.bytes ? scan_container(client->result) : client->result;
+}
+
+static void take_message(struct rpc_client *client, json_t *value, struct span line)
 {
     struct message message;
     message_classify(value, &message);
     if (message.kind == MESSAGE_RESPONSE) {
         const json_t *result = json_object_get(value, "result");
-        take_response(client, message.id, json_is_object(result) ? result : NULL,
+        bool has_text = scan_member(line, "result", &client->result);
+        take_response(client, message.id, json_is_object(result) && has_text ? result : NULL,
                       json_object_get(value, "error"), "its response has no result");
     } else if (message.kind == MESSAGE_REQUEST) {
         take_server_request(client, &message);
@@ -346,7 +353,7 @@ static void take_line(struct rpc_client *client, struct span line)
     json_auto_t *value = message_parse(line, &code, &problem, &unused);
     json_decref(unused);
     if (value) {
-        take_message(client, value);
+        take_message(client, value, line);
         return;
     }
     json_auto_t *id = message_id_of(line);

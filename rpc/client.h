@@ -3,6 +3,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "rpc/scan.h"
+
 struct loop;
 
 /* The other side of the protocol: speaks MCP, either generation, to a server on two descriptors.
@@ -41,6 +43,9 @@ int rpc_client_new(struct loop *loop, int fd_in, int fd_out, const struct rpc_cl
                    struct rpc_client **ret_client);
 /* client may be NULL. */
 void rpc_client_free(struct rpc_client *client);
+
+/* While a request's function is called: the text of its result. Borrowed. */
+struct span rpc_client_result(const struct rpc_client *client);
 
 /* Whether the server has not responded to the first question, also when it is closed by now. */
 bool rpc_client_is_probing(const struct rpc_client *client);

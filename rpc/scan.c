@@ -87,11 +87,24 @@ bool scan_member(struct span object, const char *key, struct span *ret_rest)
         }
         const char *colon = scan_space(p, end);
         if (colon < end && *colon == ':') {
-            *ret_rest = (struct span){colon + 1, (size_t)(end - colon) - 1};
+            const char *value = scan_space(colon + 1, end);
+            *ret_rest = (struct span){value, (size_t)(end - value)};
             return true;
         }
     }
     return false;
+}
+
+struct span scan_container(struct span text)
+{
+    const char *end = text.bytes + text.size;
+    const char *p = text.bytes;
+    unsigned depth = 0;
+    size_t values = 0;
+    do {
+        p = scan_step(p, end, &depth, &values);
+    } while (p < end && depth > 0);
+    return (struct span){text.bytes, (size_t)(p - text.bytes)};
 }
 
 static void outline_pass(struct scan_outline *outline, char byte)

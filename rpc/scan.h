@@ -21,6 +21,9 @@ enum scan_size scan_size(struct span text, unsigned depth_limit, size_t values_l
  * that key, in which nothing is escaped. */
 bool scan_member(struct span object, const char *key, struct span *ret_rest);
 
+/* The array or object at the beginning of the text, which is valid JSON. */
+struct span scan_container(struct span text);
+
 /* What is kept of a line that is too long: an object's own members, without what is nested deeper
  * and without long strings. Starts zeroed. */
 struct scan_outline {

@@ -3,7 +3,7 @@
     bench.py PATH-TO-sandpiper [--python /usr/bin/python3] [--out DIR] [--only NAME,...] [--scale 1] [--big]
 
 Writes DIR/bench.json (every sample), DIR/bench.txt (the table, printed too) and DIR/bench.png. --only takes start,
-warm, pages, project, undo_files, fresh, sizes, memory, output, overhead, and density, which is not measured otherwise: a
+warm, pages, project, undo_files, fresh, sizes, memory, output, overhead, tools, and density, which is not measured otherwise: a
 hundred servers at once.
 --scale multiplies the number of samples, and of servers; --big measures states of 1 and 2 GB too and needs 12 GB of
 memory. Contestants that are not installed are left out by name.
@@ -18,9 +18,10 @@ import time
 
 from contestants import missing
 from measures import Bench
-from report import plot, summary, table
+from report import above_gates, plot, summary, table
 
-MEASURES = ("start", "warm", "pages", "project", "undo_files", "fresh", "sizes", "memory", "output", "overhead")
+MEASURES = ("start", "warm", "pages", "project", "undo_files", "fresh", "sizes", "memory", "output", "overhead",
+            "tools")
 
 
 def machine_facts(binary, python):
@@ -57,11 +58,14 @@ def main():
     (options.out / "bench.json").write_text(json.dumps({"facts": facts, "summary": found, "samples": samples}))
     (options.out / "bench.txt").write_text(text)
     print(text)
+    slow = above_gates(found)
+    print("\n".join(slow), file=sys.stderr)
     try:
         plot(found, options.out / "bench.png")
     except ImportError:
         print("no plot: matplotlib is not installed for the Python that runs this", file=sys.stderr)
+    return bool(slow)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -103,6 +103,28 @@ class ExecLoop:
         self.process.wait(20)
 
 
+class ToolPipe:
+    """A client at the other end of a tool server's pipes, without anything between."""
+
+    def __init__(self, command):
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.count = 0
+
+    def call(self, tool, arguments):
+        self.count += 1
+        meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
+        params = {"name": tool, "arguments": arguments, "_meta": meta}
+        request = {"jsonrpc": "2.0", "id": self.count, "method": "tools/call", "params": params}
+        self.process.stdin.write(json.dumps(request).encode() + b"\n")
+        self.process.stdin.flush()
+        result = json.loads(self.process.stdout.readline())["result"]
+        return result.get("structuredContent") or json.loads(result["content"][0]["text"])
+
+    def close(self):
+        self.process.kill()
+        self.process.communicate()
+
+
 class IPykernel:
     """A kernel driven as notebooks do it, through jupyter_client."""
 

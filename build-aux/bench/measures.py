@@ -1,11 +1,13 @@
 """The measures. Each yields (group, contestant, seconds or KiB) and interleaves what it compares: one sample of each
 contestant in turn, so that other load on the machine affects all of them."""
 import contextlib
+import json
 import os
+import pathlib
 import tempfile
 import time
 
-from contestants import BWRAP, ExecLoop, IPykernel, Sandpiper, available_kib, command, modules_of, pss_kib
+from contestants import BWRAP, ExecLoop, IPykernel, Sandpiper, ToolPipe, available_kib, command, modules_of, pss_kib
 
 PAUSE_S = 0.02  # between spaced calls: time to make the checkpoint
 NO_CHECKPOINT = "import resource; resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))"  # no fork, so no copy
@@ -303,6 +305,34 @@ class Bench:
             yield memory, f"each of {others - 1} more, by the machine", (free - available_kib()) / len(servers)
             for server in servers:
                 yield memory, f"one of {others}: its processes", pss_kib(server.pid)
+
+    # --- tools of other servers ---
+
+    def tools(self):
+        """1,000 calls of a tool by one cell and over a plain pipe, and what --tools costs where no tool is called."""
+        stand_in = pathlib.Path(__file__).resolve().parents[2] / "tests" / "e2e" / "tools" / "stand_in.py"
+        calls = {"1,000 calls of a tool": ("echo", "value", 7), "1,000 pages of a tool": ("rows", "page", 7)}
+        with tempfile.TemporaryDirectory() as directory:
+            program = [self.python, str(stand_in), directory]
+            file = pathlib.Path(directory) / "tools.json"
+            file.write_text(json.dumps({"mcpServers": {"stand": {"command": program[0], "args": program[1:],
+                                                                 "trust_hints": True}}}))
+            file.chmod(0o600)
+            flags = ("--tools", str(file))
+            with self.sandpiper(*flags, "--timeout", "60") as server, contextlib.closing(ToolPipe(program)) as pipe:
+                for _ in range(self.times(12)):
+                    for group, (tool, name, value) in calls.items():
+                        code = f"from sandpiper import tools\nfor _ in range(1000): tools.stand.{tool}({name}={value})"
+                        yield group, "plain pipe", timed(lambda: [pipe.call(tool, {name: value}) for _ in range(1000)])
+                        yield group, "one cell", timed(server.run, code)
+            with self.sandpiper() as plain, self.sandpiper(*flags) as unused:
+                for _ in range(self.times(25)):
+                    yield "start, no tool called", "without --tools", self.first_result(Sandpiper, self.binary, self.python)
+                    yield "start, no tool called", "with --tools", self.first_result(
+                        Sandpiper, self.binary, self.python, *flags)
+                    for name, server in {"without --tools": plain, "with --tools": unused}.items():
+                        time.sleep(PAUSE_S)
+                        yield "warm call, no tool called", name, timed(server.run, "x = 1")
 
     # --- output, and the code itself ---
 

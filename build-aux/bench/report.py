@@ -5,8 +5,12 @@ import statistics
 REFERENCE = {
     "start": "python3 -c", "warm call, spaced": "exec loop", "warm call, back to back": "exec loop",
     "16 MiB of output": "exec loop", "memory": "exec loop", "start on a project": "straight, 10 files",
-    "pages written by a warm call": "exec loop that forks",
+    "pages written by a warm call": "exec loop that forks", "1,000 calls of a tool": "plain pipe",
+    "1,000 pages of a tool": "plain pipe",
 }
+# What a p10 may be at most, as a multiple of the reference's: other load slows every process that takes part.
+GATES = {("1,000 calls of a tool", "one cell"): 1.5, ("1,000 pages of a tool", "one cell"): 1.5,
+         ("start, no tool called", "with --tools"): 1.1, ("warm call, no tool called", "with --tools"): 1.2}
 
 
 def reference(group):
@@ -14,6 +18,8 @@ def reference(group):
         return "python3 -c"
     if group.startswith("files of"):
         return "none kept"
+    if group.endswith("no tool called"):
+        return "without --tools"
     if group.startswith("--cow"):
         return "10 files"
     if group.endswith("many servers"):
@@ -53,6 +59,17 @@ def summary(samples):
                 "median": middle, "p10": quantile(values, 0.1), "p90": quantile(values, 0.9),
                 "n": len(values), "ratio": middle / statistics.median(against) if against else None}
     return found
+
+
+def above_gates(found):
+    """A line for each contestant that took longer than it may."""
+    lines = []
+    for (group, name), most in GATES.items():
+        if group in found:
+            ratio = found[group][name]["p10"] / found[group][reference(group)]["p10"]
+            if ratio > most:
+                lines.append(f"{group}: {name} takes {ratio:.2f} times as long as {reference(group)}; {most} is the most")
+    return lines
 
 
 def shown(group, value):

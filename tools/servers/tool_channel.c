@@ -226,37 +226,30 @@ static void log_call(const struct channel_call *call, const char *outcome, size_
              outcome, call->bytes, size);
 }
 
-static void call_done(struct tool_call *base, enum tool_outcome outcome, const json_t *result,
-                      const char *text)
+static void call_done(struct tool_call *base, enum tool_outcome outcome, struct span text)
 {
     struct channel_call *call = (struct channel_call *)base;
     struct tool_channel *channel = call->channel;
     const char *name = tool_server_entry(call->server)->name;
-    OWNED(buf_done) struct buf dumped = BUF_EMPTY;
     if (call->counted && outcome != TOOL_NOTHING) {
         ledger_responded(&channel->ledger, call->cell, call->label, clock_now_ns() - call->left_ns);
     }
     if (outcome == TOOL_ERROR) {
-        log_call(call, "refused by the server", strlen(text));
-        reply(channel, call->id, SAID_TOOL, text, strlen(text));
+        log_call(call, "refused by the server", text.size);
+        reply(channel, call->id, SAID_TOOL, text.bytes, text.size);
         call_free(call);
-        return;
-    }
-    if (outcome == TOOL_NOTHING) {
+    } else if (outcome == TOOL_NOTHING) {
         log_call(call, "no response", 0);
-        end_with(call, SAID_TOOL, "%s %s%s", SHOWN(name), text,
+        end_with(call, SAID_TOOL, "%s %.*s%s", SHOWN(name), (int)text.size, text.bytes,
                  call->counted ? "; whether the call was carried out is unknown" : "");
-        return;
+    } else if (text.size > LIMIT_TOOL_RESULT_BYTES) {
+        log_call(call, "too long", text.size);
+        end_with(call, SAID_TOOL, "the call was carried out, but its result is longer than 64 MiB");
+    } else {
+        log_call(call, "ok", text.size);
+        reply(channel, call->id, SAID_RESULT, text.bytes, text.size);
+        call_free(call);
     }
-    int r = rpc_text_dump(&dumped, result);
-    log_call(call, "ok", buf_size(&dumped));
-    if (r < 0 || buf_size(&dumped) > LIMIT_TOOL_RESULT_BYTES) {
-        end_with(call, SAID_TOOL, "the call was carried out, but its result is %s",
-                 r < 0 ? "lost: out of memory" : "longer than 64 MiB");
-        return;
-    }
-    reply(channel, call->id, SAID_RESULT, buf_bytes(&dumped), buf_size(&dumped));
-    call_free(call);
 }
 
 /* --- the list of tools --- */

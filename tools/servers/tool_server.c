@@ -134,6 +134,11 @@ static void remove_sent(struct tool_call *call)
 
 static void on_response(void *arg, const json_t *result, const json_t *error, const char *text);
 
+static struct span span_of(const char *text)
+{
+    return (struct span){text, strlen(text)};
+}
+
 static void send_calls(struct tool_server *server)
 {
     while (server->state == SERVER_UP && server->queue && server->sent_count < LIMIT_TOOL_CALLS) {
@@ -145,7 +150,7 @@ static void send_calls(struct tool_server *server)
         json_t *params = json_pack("{s:s, s:O}", "name", call->tool, "arguments", call->arguments);
         call->request = rpc_client_request(server->client, "tools/call", params, on_response, call);
         if (call->request == 0) {
-            call->done(call, TOOL_NOTHING, NULL, "was not asked: out of memory");
+            call->done(call, TOOL_NOTHING, span_of("was not asked: out of memory"));
             continue;
         }
         call->next = server->sent;
@@ -154,12 +159,11 @@ static void send_calls(struct tool_server *server)
     }
 }
 
-static void end_call(struct tool_call *call, enum tool_outcome outcome, const json_t *result,
-                     const char *text)
+static void end_call(struct tool_call *call, enum tool_outcome outcome, struct span text)
 {
     struct tool_server *server = call->server;
     remove_sent(call);
-    call->done(call, outcome, result, text);
+    call->done(call, outcome, text);
     send_calls(server);
 }
 
@@ -167,15 +171,16 @@ static void on_response(void *arg, const json_t *result, const json_t *error, co
 {
     const char *kind = rpc_text_plain(json_object_get(result, "resultType"));
     if (kind && strcmp(kind, "complete") != 0) {
-        end_call(arg, TOOL_ERROR, NULL,
-                 "asks for input in the middle of a call, which is declined");
+        end_call(arg, TOOL_ERROR,
+                 span_of("asks for input in the middle of a call, which is declined"));
     } else if (result) {
-        end_call(arg, TOOL_RESULT, result, NULL);
+        const struct tool_call *call = arg;
+        end_call(arg, TOOL_RESULT, rpc_client_result(call->server->client));
     } else if (error) {
         const char *message = json_string_value(json_object_get(error, "message"));
-        end_call(arg, TOOL_ERROR, NULL, message ? message : "an error without a message");
+        end_call(arg, TOOL_ERROR, span_of(message ? message : "an error without a message"));
     } else {
-        end_call(arg, TOOL_NOTHING, NULL, text);
+        end_call(arg, TOOL_NOTHING, span_of(text));
     }
 }
 
@@ -231,7 +236,7 @@ static void go_down(struct tool_server *server, const char *why)
     for (unsigned i = 0; i < 2; i++) {
         for (struct tool_call *call = lists[i]; call;) {
             struct tool_call *next = call->next;
-            call->done(call, TOOL_NOTHING, NULL, why);
+            call->done(call, TOOL_NOTHING, span_of(why));
             call = next;
         }
     }

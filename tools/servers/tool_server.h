@@ -1,5 +1,6 @@
 #pragma once
 #include "base/loop.h"
+#include "rpc/scan.h"
 #include "sandbox/sandbox.h"
 #include "tools/servers/cell_elicitation.h"
 #include "tools/servers/grants.h"
@@ -11,9 +12,9 @@ struct tool_servers;
 struct tool_server;
 
 enum tool_outcome {
-    TOOL_RESULT,  /* result is set */
-    TOOL_ERROR,   /* the server has refused the call; text is its message, of any kind */
-    TOOL_NOTHING, /* there will be no response; text says why: a clause about the server */
+    TOOL_RESULT,  /* text: its JSON */
+    TOOL_ERROR,   /* the server has refused the call; text: its message, of any kind */
+    TOOL_NOTHING, /* there will be no response; text: why, a clause about the server */
 };
 
 /* A call at a server. Embedded; zeroed but for the members that its owner sets. */
@@ -27,8 +28,7 @@ struct tool_call {
     /* The call's turn has come. False: it must not leave; it has been ended, or freed. */
     bool (*leave)(struct tool_call *call);
     /* It has ended, and may be freed. Not called after tool_server_drop(). */
-    void (*done)(struct tool_call *call, enum tool_outcome outcome, const json_t *result,
-                 const char *text);
+    void (*done)(struct tool_call *call, enum tool_outcome outcome, struct span text);
 };
 
 /* Waits for a server that runs and whose tools are known. Embedded, starts zeroed. */
