@@ -8,7 +8,7 @@
 enum { RESULT_MS = 30000 }; /* between a call's time limit and its result, sandbox start included */
 
 /* From each client's documentation and, where it could be run, from observing what it reads. */
-static const struct bridge_client clients[] = {
+const struct bridge_client bridge_clients[] = {
     {.name = "claude-code",
      .directory_variable = "CLAUDE_CONFIG_DIR",
      .directory = "",
@@ -63,12 +63,13 @@ static const struct bridge_client clients[] = {
      .section = "context_servers",
      .more = "{\"source\": \"custom\"}"},
 };
+const size_t bridge_client_count = sizeof bridge_clients / sizeof *bridge_clients;
 
 const struct bridge_client *bridge_client_find(const char *name)
 {
-    for (size_t i = 0; i < sizeof clients / sizeof *clients; i++) {
-        if (strcmp(clients[i].name, name) == 0) {
-            return &clients[i];
+    for (size_t i = 0; i < bridge_client_count; i++) {
+        if (strcmp(bridge_clients[i].name, name) == 0) {
+            return &bridge_clients[i];
         }
     }
     return NULL;

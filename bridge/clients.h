@@ -30,6 +30,9 @@ struct bridge_client {
 #define BRIDGE_CLIENT_NAMES                                                                        \
     "claude-code, claude-desktop, codex, copilot, cursor, gemini, opencode, vscode or zed"
 
+extern const struct bridge_client bridge_clients[];
+extern const size_t bridge_client_count;
+
 /* Borrowed; NULL when there is no such client. */
 const struct bridge_client *bridge_client_find(const char *name);
 
@@ -41,17 +44,19 @@ json_t *bridge_client_entry(const struct bridge_client *client, const char *prog
 enum bridge_edit {
     BRIDGE_EDIT_ADDED,
     BRIDGE_EDIT_REPLACED, /* replaced a different entry of its name */
-    BRIDGE_EDIT_SAME,     /* the file has this entry: appended nothing to out */
+    BRIDGE_EDIT_REMOVED,
+    BRIDGE_EDIT_SAME, /* the file has this entry, or none to remove: appended nothing to out */
 };
 
 /* What is to be in the file. */
 struct bridge_server {
-    const char *name; /* letters, digits, '_' and '-' */
-    const json_t *entry;
+    const char *name;    /* letters, digits, '_' and '-' */
+    const json_t *entry; /* NULL: no server of this name is to be in the file */
 };
 
-/* Appends to out the file's text with the server in it; every other byte stays, comments and order
- * too. text: the file as it is, size 0 where there is none. Returns enum bridge_edit; -EINVAL when
- * the text is not understood, -EEXIST when its entry of the name would be lost; -ENOMEM. */
+/* Appends to out the file's text with the server in it, or without; every other byte stays,
+ * comments and order too. text: the file as it is, size 0 where there is none. Returns enum
+ * bridge_edit; -EINVAL when the text is not understood, -EEXIST when its entry of the name would be
+ * lost or would stay in part; -ENOMEM. */
 int bridge_client_edit(const struct bridge_client *client, const struct bridge_server *server,
                        const char *text, size_t size, struct buf *out, struct fail *ret_fail);

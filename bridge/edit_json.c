@@ -1,7 +1,7 @@
-/* Puts one member into a JSON file and leaves the rest as it is. A copy of the text, with the same
- * length, has blanks instead of comments and of commas before closing brackets: jansson parses that
- * copy and so checks the whole file, and offsets in it are offsets in the file. Finally the result
- * is parsed again and compared with the expected value. */
+/* Puts one member into a JSON file, or takes it out, and leaves the rest as it is. A copy of the
+ * text, with the same length, has blanks instead of comments and of commas before closing brackets:
+ * jansson parses that copy and so checks the whole file, and offsets in it are offsets in the file.
+ * Finally the result is parsed again and compared with the expected value. */
 #include <errno.h>
 #include <string.h>
 
@@ -27,6 +27,8 @@ struct object {
     size_t open;
     size_t close;
     size_t last_end; /* after its last value; after the opening brace when it is empty */
+    size_t key;      /* of the member that was found */
+    size_t before;   /* the end of the value before it; after the opening brace: there is none */
     bool empty;
 };
 
@@ -179,7 +181,11 @@ static size_t find_member(const char *text, size_t open, const char *key, struct
     while (text[at] != '}') {
         size_t key_end = skip_string(text, at);
         size_t value = skip_blanks(text, skip_blanks(text, key_end) + 1); /* past the colon */
-        found = is_key(text, at, key_end, key) ? value : found;
+        if (is_key(text, at, key_end, key)) {
+            found = value;
+            object.key = at;
+            object.before = object.last_end;
+        }
         object.last_end = skip_value(text, value);
         object.empty = false;
         at = skip_blanks(text, object.last_end);
@@ -282,6 +288,41 @@ static int append_with_value(const struct file *file, struct buf *out, size_t va
     return r ? r : buf_append(out, file->text + end, file->size - end);
 }
 
+/* Appends the text without the member that was found, whose value is at value_at. With it go the
+ * comma after it, else the one before it, and its lines where nothing else is on them. */
+static int append_without_member(const struct file *file, struct buf *out,
+                                 const struct object *object, size_t value_at)
+{
+    const char *text = file->text;
+    size_t from = object->key;
+    size_t to = skip_value(file->strict, value_at);
+    size_t comma = skip_blanks(file->bare, to);
+    if (file->bare[comma] == ',') {
+        to = comma + 1;
+        comma = from;
+    } else {
+        const char *before = memchr(file->bare + object->before, ',', from - object->before);
+        comma = before ? (size_t)(before - file->bare) : from;
+    }
+    size_t line = from;
+    size_t end = to;
+    while (line > 0 && (text[line - 1] == ' ' || text[line - 1] == '\t')) {
+        line--;
+    }
+    while (end < file->size && (text[end] == ' ' || text[end] == '\t' || text[end] == '\r')) {
+        end++;
+    }
+    if (line > 0 && text[line - 1] == '\n' && end < file->size && text[end] == '\n') {
+        from = line;
+        to = end + 1;
+    }
+    size_t rest = comma < from ? comma + 1 : from;
+    comma = comma < from ? comma : from;
+    int r = buf_append(out, text, comma);
+    r = r ? r : buf_append(out, text + rest, from - rest);
+    return r ? r : buf_append(out, text + to, file->size - to);
+}
+
 static int append_edited(struct file *file, struct buf *out, const char *section,
                          const struct bridge_server *server)
 {
@@ -294,6 +335,9 @@ static int append_edited(struct file *file, struct buf *out, const char *section
         return only ? append_with_member(file, out, &root, section, only, 1) : -ENOMEM;
     }
     size_t value = find_member(file->strict, at, server->name, &servers);
+    if (!server->entry) {
+        return append_without_member(file, out, &servers, value);
+    }
     return value ? append_with_value(file, out, value, server->entry, 2)
                  : append_with_member(file, out, &servers, server->name, server->entry, 2);
 }
@@ -309,8 +353,9 @@ static bool is_as_wanted(const struct file *file, const struct buf *out, const c
         servers = json_object();
         (void)json_object_set_new(wanted, section, servers);
     }
-    json_auto_t *copy = json_deep_copy(server->entry);
-    return json_object_set(servers, server->name, copy) == 0 &&
+    json_auto_t *copy = server->entry ? json_deep_copy(server->entry) : NULL;
+    return (server->entry ? json_object_set(servers, server->name, copy)
+                          : json_object_del(servers, server->name)) == 0 &&
            file_read(&edited, buf_bytes(out), buf_size(out), NULL) == 0 &&
            json_equal(edited.root, wanted);
 }
@@ -333,7 +378,7 @@ int edit_json(const char *section, const struct bridge_server *server, const cha
         first++;
     }
     if (first == size) {
-        return write_new(section, server, out);
+        return server->entry ? write_new(section, server, out) : BRIDGE_EDIT_SAME;
     }
     int r = file_read(&file, text, size, ret_fail);
     if (r < 0) {
@@ -344,7 +389,7 @@ int edit_json(const char *section, const struct bridge_server *server, const cha
     if (servers && !json_is_object(servers)) {
         return fail_set(ret_fail, EINVAL, "its \"%s\" is not an object", section);
     }
-    if (old && json_equal(old, server->entry)) {
+    if (server->entry ? old && json_equal(old, server->entry) : !old) {
         return BRIDGE_EDIT_SAME;
     }
     OWNED(buf_done) struct buf edited = BUF_EMPTY;
@@ -356,5 +401,5 @@ int edit_json(const char *section, const struct bridge_server *server, const cha
     if (r < 0) {
         return fail_set(ret_fail, -r, "cannot edit it");
     }
-    return old ? BRIDGE_EDIT_REPLACED : BRIDGE_EDIT_ADDED;
+    return !server->entry ? BRIDGE_EDIT_REMOVED : old ? BRIDGE_EDIT_REPLACED : BRIDGE_EDIT_ADDED;
 }

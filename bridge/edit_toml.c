@@ -1,6 +1,7 @@
 /* Puts one table at the end of a TOML file (version 1.0.0 of its specification), or in the place of
- * the table of that name. Walks the file only to find what it defines, and skips values. Refuses a
- * file that defines the wanted name in another form, or that the walk does not understand. */
+ * the table of that name, or takes that out. Walks the file only to find what it defines, and skips
+ * values. Refuses a file that defines the wanted name in another form, or that the walk does not
+ * understand. */
 #include <errno.h>
 #include <string.h>
 
@@ -26,6 +27,7 @@ struct walk {
     struct key table; /* the table of the keys that follow */
     bool present;     /* the file defines the wanted name */
     bool elsewhere;   /* also by another table or key than the one from begin to end */
+    bool is_split;    /* a table within it has a header of its own, such as for its environment */
     bool is_inside;   /* of that table */
     size_t begin;
     size_t end;
@@ -230,6 +232,7 @@ static bool walk_header(struct walk *walk)
     bool is_it = walk->table.count == 2 && is_wanted(walk, &walk->table);
     walk->is_inside = is_it && !is_array && !walk->end;
     walk->elsewhere |= is_it && !walk->is_inside;
+    walk->is_split |= !is_it && is_wanted(walk, &walk->table);
     return skip_line_end(walk);
 }
 
@@ -305,7 +308,7 @@ int edit_toml(const char *section, const struct bridge_server *server, const cha
 {
     OWNED(buf_done) struct buf table = BUF_EMPTY;
     OWNED(buf_done) struct buf copy = BUF_EMPTY;
-    int r = append_table(&table, section, server);
+    int r = server->entry ? append_table(&table, section, server) : 0;
     r = r ? r : buf_append(&table, "", 1);
     r = r ? r : buf_append(&copy, text, size);
     r = r ? r : buf_append(&copy, "", 1);
@@ -325,14 +328,19 @@ int edit_toml(const char *section, const struct bridge_server *server, const cha
     if (walk.closed) {
         return fail_set(ret_fail, EINVAL, "its %s is not a table that can be extended", section);
     }
-    if (walk.present && has_lines(old, buf_bytes(&table))) {
+    if (server->entry ? walk.present && has_lines(old, buf_bytes(&table)) : !walk.present) {
         return BRIDGE_EDIT_SAME;
+    }
+    if (!server->entry && (walk.elsewhere || walk.is_split || !walk.end)) {
+        return fail_set(ret_fail, EEXIST, "its %s.%s is not one table", section, server->name);
     }
     if (walk.present && !walk.elsewhere && walk.end) {
         r = buf_append(out, old, walk.begin);
         r = r ? r : buf_append(out, buf_bytes(&table), buf_size(&table) - 1);
         r = r ? r : buf_append(out, old + walk.end, size - walk.end);
-        return r < 0 ? fail_set(ret_fail, ENOMEM, "cannot edit it") : BRIDGE_EDIT_REPLACED;
+        return r < 0           ? fail_set(ret_fail, ENOMEM, "cannot edit it")
+               : server->entry ? BRIDGE_EDIT_REPLACED
+                               : BRIDGE_EDIT_REMOVED;
     }
     if (walk.present) {
         return fail_set(ret_fail, EEXIST, "it already has another %s.%s", section, server->name);

@@ -1,9 +1,10 @@
 /* sandpiper config: prints the entry that a client's configuration needs to start this very
- * program, or puts it into the client's file. It has flags of its own, and passes those after "--"
- * to the server. */
+ * program, or puts it into the client's file, or takes it out of there. It has flags of its own,
+ * and passes those after "--" to the server. */
 #include <errno.h>
 #include <getopt.h>
 #include <jansson.h>
+#include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,19 +22,22 @@
 enum { EXIT_REFUSED = 1, EXIT_USAGE = 2, NAME_MOST = 64 };
 
 struct config {
-    const struct bridge_client *client;
-    const char *file; /* --file, or NULL: the client's own */
+    const struct bridge_client *client; /* NULL: those that the user has */
+    const char *file;                   /* --file, or NULL: the client's own */
     const char *name;
     bool install;
+    bool uninstall;
     bool in_memory; /* --in-memory: --install adds no workspace */
     bool help;
+    bool is_help_short;
     char **flags; /* the server's, with a NULL after the last */
 };
 
 /* The server's flags, "--workspace" and its directory before them, and a NULL. */
 struct with_workspace {
     char *flags[_POSIX_ARG_MAX / sizeof(char *)];
-    char path[PATH_MAX];
+    char path[PATH_MAX]; /* "": none was added */
+    bool made;
 };
 
 static int usage(const char *problem, const char *word)
@@ -44,7 +48,9 @@ static int usage(const char *problem, const char *word)
 
 static bool is_name(const char *text)
 {
-    size_t size = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-");
+    size_t size =
+        !text ? 0
+              : strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-");
     return size > 0 && size <= NAME_MOST && !text[size];
 }
 
@@ -81,21 +87,19 @@ static int check_flags(char **flags, struct options *ret_options)
 static int parse(int argc, char **argv, struct config *config)
 {
     static const struct option long_options[] = {
-        {"host", required_argument, NULL, 'c'},
-        {"file", required_argument, NULL, 'f'},
-        {"name", required_argument, NULL, 'n'},
-        {"install", no_argument, NULL, 'i'},
-        {"help", no_argument, NULL, 'h'},
-        {"in-memory", no_argument, NULL, 'm'},
-        {NULL, 0, NULL, 0},
+        {"host", required_argument, NULL, 'c'}, {"file", required_argument, NULL, 'f'},
+        {"name", required_argument, NULL, 'n'}, {"install", no_argument, NULL, 'i'},
+        {"uninstall", no_argument, NULL, 'u'},  {"help", no_argument, NULL, 'H'},
+        {"in-memory", no_argument, NULL, 'm'},  {NULL, 0, NULL, 0},
     };
     config->name = "sandbox";
     opterr = 0;
     optind = 0; /* getopt(3): start over */
     for (;;) {
         int option = getopt_long(argc, argv, "+:h", long_options, NULL);
-        if (option == 'h') {
+        if (option == 'h' || option == 'H') {
             config->help = true;
+            config->is_help_short = option == 'h';
             return 0;
         } else if (option == 'c') {
             config->client = bridge_client_find(optarg);
@@ -108,6 +112,8 @@ static int parse(int argc, char **argv, struct config *config)
             config->name = optarg;
         } else if (option == 'i') {
             config->install = true;
+        } else if (option == 'u') {
+            config->uninstall = true;
         } else if (option == 'm') {
             config->in_memory = true;
         } else if (option == ':') {
@@ -122,8 +128,11 @@ static int parse(int argc, char **argv, struct config *config)
         return usage("unknown option (server flags must follow \"--\"): ", argv[optind]);
     }
     config->flags = argv + optind;
-    if (!config->client) {
+    if (!config->client && (config->file || (!config->install && !config->uninstall))) {
         return usage("--host is missing; it takes " BRIDGE_CLIENT_NAMES, "");
+    }
+    if (config->uninstall && (config->install || *config->flags)) {
+        return usage("--uninstall takes neither --install nor server flags", "");
     }
     return is_name(config->name)
                ? 0
@@ -142,9 +151,9 @@ static void add_workspace(struct config *config, struct with_workspace *with,
         return;
     }
     int size = snprintf(with->path, sizeof with->path, "%s/Sandpiper", home);
-    const char *why = (size_t)size >= sizeof with->path                ? strerror(ENAMETOOLONG)
-                      : mkdir(with->path, 0700) < 0 && errno != EEXIST ? strerror(errno)
-                                                                       : NULL;
+    const char *why = (size_t)size < sizeof with->path ? NULL : strerror(ENAMETOOLONG);
+    with->made = !why && mkdir(with->path, 0700) == 0;
+    why = why || with->made || errno == EEXIST ? why : strerror(errno);
     with->flags[count++] = workspace;
     with->flags[count++] = with->path;
     for (char **flag = config->flags; *flag && count + 2 < sizeof with->flags / sizeof(char *);
@@ -160,9 +169,9 @@ static void add_workspace(struct config *config, struct with_workspace *with,
         terminal_say("config: files stay in memory, %s cannot be the workspace: %s", with->path,
                      why);
         parse_flags(config->flags, options);
+        with->path[0] = '\0';
     } else {
         config->flags = with->flags;
-        (void)printf("files are kept in %s (--in-memory keeps none)\n", with->path);
     }
 }
 
@@ -249,11 +258,15 @@ static int print_entry(const struct config *config, const json_t *entry)
                : EXIT_REFUSED;
 }
 
-/* Puts the entry into the file at path and prints what it did. spec: of the server in the entry;
- * its code must not be able to choose what the client starts. 0 or -errno. */
-static int install(const struct config *config, struct box_spec *spec, const json_t *entry,
-                   const char *path, struct fail *ret_fail)
+/* Puts the entry into the file at path, or takes it out (NULL), and prints what it did. spec: of
+ * the server in the entry; its code must not be able to choose what the client starts. 0 or -errno.
+ */
+static int edit_file(const struct config *config, struct box_spec *spec, const json_t *entry,
+                     const char *path, struct fail *ret_fail)
 {
+    static const char *const did[] = {[BRIDGE_EDIT_ADDED] = "added",
+                                      [BRIDGE_EDIT_REPLACED] = "replaced",
+                                      [BRIDGE_EDIT_REMOVED] = "removed"};
     OWNED(replace_done) struct replace file = REPLACE_NONE;
     OWNED(buf_done) struct buf text = BUF_EMPTY;
     struct fail why = {};
@@ -272,18 +285,88 @@ static int install(const struct config *config, struct box_spec *spec, const jso
         return edit;
     }
     if (edit == BRIDGE_EDIT_SAME) {
-        (void)printf("%s already has this entry\n", file.path);
+        (void)printf("%s: %s %s\n", config->client->name, file.path,
+                     entry ? "already has this entry" : "has no such entry");
         return 0;
     }
     r = replace_write(&file, buf_bytes(&text), buf_size(&text), ret_fail);
     if (r == 0) {
-        (void)printf("%s \"%s\" in %s\n", edit == BRIDGE_EDIT_ADDED ? "added" : "replaced",
-                     config->name, file.path);
+        (void)printf("%s: %s \"%s\" %s %s\n", config->client->name, did[edit], config->name,
+                     entry ? "in" : "from", file.path);
         if (*file.backup) {
-            (void)printf("the original file is kept as %s\n", file.backup);
+            (void)printf("  the original file is kept as %s\n", file.backup);
         }
     }
     return r;
+}
+
+/* Prints the entry of config's client, or puts it into the client's file. 0 or -errno. */
+static int serve_client(const struct config *config, struct options *options)
+{
+    struct fail fail = {.text = "out of memory"};
+    OWNED(buf_done) struct buf path = BUF_EMPTY;
+    json_auto_t *entry = make_entry(config, options->max_timeout_ms, &fail);
+    int r = entry ? find_file(config, &path, &fail) : -EINVAL;
+    if (entry && !config->install) {
+        bool is_lost = !options->spec.workspace && !config->in_memory;
+        (void)fprintf(stderr, "For %s%s:\n", r == 0 ? buf_bytes(&path) : config->client->file,
+                      is_lost ? ", without a workspace (--install adds ~/Sandpiper; or append -- "
+                                "--workspace DIR)"
+                              : "");
+        return print_entry(config, entry);
+    }
+    r = r ? r : edit_file(config, &options->spec, entry, buf_bytes(&path), &fail);
+    if (r < 0) {
+        terminal_say("config: %s", fail_text(&fail));
+    }
+    if (r < 0 && entry) {
+        (void)fprintf(stderr, "The entry to %s by hand:\n",
+                      r == -EEXIST ? "put in its place" : "add");
+        (void)print_entry(config, entry);
+    }
+    return r;
+}
+
+/* Takes the entry out of the file of config's client, if there is one. 0 or -errno. */
+static int leave_client(const struct config *config, struct options *options)
+{
+    struct fail fail = {};
+    OWNED(buf_done) struct buf path = BUF_EMPTY;
+    int r = find_file(config, &path, &fail);
+    if (r == 0 && access(buf_bytes(&path), F_OK) == 0) {
+        r = edit_file(config, &options->spec, NULL, buf_bytes(&path), &fail);
+    } else if (r == 0) {
+        (void)printf("%s: there is no %s\n", config->client->name, buf_bytes(&path));
+    }
+    if (r < 0) {
+        terminal_say("config: %s", fail_text(&fail));
+    }
+    return r;
+}
+
+/* Whether the user has config's client: it has left its file, or its directory, here. */
+static bool is_found(const struct config *config)
+{
+    OWNED(buf_done) struct buf path = BUF_EMPTY;
+    struct fail fail = {};
+    if (find_file(config, &path, &fail) < 0 || !path.data) {
+        return false;
+    }
+    bool is_file = access(path.data, F_OK) == 0;
+    return is_file || (config->client->directory[0] && access(dirname(path.data), F_OK) == 0);
+}
+
+static void print_next(const struct config *config, struct with_workspace *with, unsigned done)
+{
+    if (config->install && done == 0 && with->made) {
+        (void)rmdir(with->path);
+    } else if (config->install && done > 0) {
+        if (with->path[0]) {
+            (void)printf("files are kept in %s (--in-memory keeps none)\n", with->path);
+        }
+        (void)printf("Next: restart %s, then ask: \"run print(1) in Python\"\n",
+                     config->client ? config->client->name : "them");
+    }
 }
 
 int command_config(int argc, char **argv)
@@ -291,10 +374,11 @@ int command_config(int argc, char **argv)
     static struct options options;
     static struct with_workspace with_workspace;
     struct config config = {};
-    struct fail fail = {.text = "out of memory"};
+    unsigned found = 0;
+    unsigned done = 0;
     int code = parse(argc, argv, &config);
     if (code == 0 && config.help) {
-        return options_print_help("config");
+        return options_print_help("config", config.is_help_short);
     }
     code = code ? code : check_flags(config.flags, &options);
     if (code) {
@@ -303,26 +387,17 @@ int command_config(int argc, char **argv)
     if (config.install) {
         add_workspace(&config, &with_workspace, &options);
     }
-    json_auto_t *entry = make_entry(&config, options.max_timeout_ms, &fail);
-    OWNED(buf_done) struct buf path = BUF_EMPTY;
-    int r = entry ? find_file(&config, &path, &fail) : -EINVAL;
-    if (entry && !config.install) {
-        bool is_lost = !options.spec.workspace && !config.in_memory;
-        (void)fprintf(stderr, "For %s%s:\n", r == 0 ? buf_bytes(&path) : config.client->file,
-                      is_lost ? ", without a workspace (--install adds ~/Sandpiper; or append -- "
-                                "--workspace DIR)"
-                              : "");
-        return print_entry(&config, entry);
+    struct config one = config;
+    for (size_t i = 0; i < bridge_client_count; i++) {
+        one.client = &bridge_clients[i];
+        if (config.client ? config.client == one.client : is_found(&one)) {
+            found++;
+            done += (config.uninstall ? leave_client : serve_client)(&one, &options) == 0;
+        }
     }
-    r = r ? r : install(&config, &options.spec, entry, buf_bytes(&path), &fail);
-    if (r == 0) {
-        return 0;
+    print_next(&config, &with_workspace, done);
+    if (found == 0) {
+        return usage("no client was found; name it with --host: " BRIDGE_CLIENT_NAMES, "");
     }
-    terminal_say("config: %s", fail_text(&fail));
-    if (entry) {
-        (void)fprintf(stderr, "The entry to %s by hand:\n",
-                      r == -EEXIST ? "put in its place" : "add");
-        (void)print_entry(&config, entry);
-    }
-    return EXIT_REFUSED;
+    return done == found ? 0 : EXIT_REFUSED;
 }

@@ -15,6 +15,7 @@ struct flag {
     const char *variable; /* of the environment, with the same meaning, or NULL */
     bool many;            /* may be given several times, and all count */
     bool is_url;          /* may hold credentials, which are not shown */
+    bool is_common;       /* -h shows it too */
     /* Comma-separated: an option of these commands, "": of all; not for a configuration file. NULL:
      * a setting. */
     const char *commands;

@@ -61,7 +61,7 @@ static int carry_out(const struct options *options)
 {
     switch (options->command) {
     case COMMAND_HELP:
-        return options_print_help(options->help);
+        return options_print_help(options->help, options->is_help_short);
     case COMMAND_VERSION:
         return printf("sandpiper %s\n", SANDPIPER_VERSION) < 0;
     case COMMAND_RUN:

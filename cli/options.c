@@ -23,14 +23,14 @@ struct command_row {
 
 static const struct command_row commands[] = {
     {"serve", COMMAND_SERVE, "sandpiper [OPTIONS]", "serve tools over stdin and stdout (MCP)"},
-    {"run", COMMAND_RUN, "sandpiper run [OPTIONS] FILE|-c CODE|-m MODULE [ARG...]",
+    {"run", COMMAND_RUN, "sandpiper run [OPTIONS] FILE|-|-c CODE|-m MODULE [ARG...]",
      "run a program once in a sandbox"},
     {"doctor", COMMAND_DOCTOR, "sandpiper doctor [OPTIONS]",
      "show what the sandbox can enforce here"},
     {"schema", COMMAND_SCHEMA, "sandpiper schema [OPTIONS]", "print the tool definitions"},
     {"call", COMMAND_CALL, "sandpiper call [OPTIONS] TOOL [JSON]",
      "make one tool call in a separate sandbox"},
-    {"config", COMMAND_CONFIG, "sandpiper config --host CLIENT [OPTIONS] [-- SERVER OPTIONS]",
+    {"config", COMMAND_CONFIG, "sandpiper config --install [OPTIONS] [-- SERVER OPTIONS]",
      "print or install the entry for an MCP client"},
     {"record", COMMAND_RECORD, "sandpiper record list|show|export|why|check [FILE] [OPTIONS]",
      "read what --record has kept"},
@@ -40,16 +40,17 @@ static const struct command_row commands[] = {
 };
 
 static const char usage_end[] =
-    "  -h, --help          show help, also of one command\n"
+    "  -h, --help          show help, also of one command; -h: the short form\n"
     "  -V, --version       show the version\n";
 static const char usage_config[] =
     "\n"
     "Options of config; server options follow --:\n"
     "  --host CLIENT       claude-code, claude-desktop, codex, copilot, cursor, gemini,\n"
-    "                      opencode, vscode or zed\n"
+    "                      opencode, vscode or zed (all that are found)\n"
     "  --name NAME         name of the server in the client (sandbox)\n"
     "  --install           add the entry to the client's configuration file, with\n"
     "                      --workspace ~/Sandpiper unless a workspace is named\n"
+    "  --uninstall         remove that entry\n"
     "  --in-memory         with --install: leave the workspace in memory\n"
     "  --file FILE         configuration file to change, instead of the user's own\n";
 static const char usage_environment[] =
@@ -99,7 +100,7 @@ static void print_usage(const char *command)
     }
 }
 
-int options_print_help(const char *command)
+int options_print_help(const char *command, bool is_short)
 {
     bool is_config = command && strcmp(command, "config") == 0;
     print_usage(command);
@@ -109,11 +110,17 @@ int options_print_help(const char *command)
     (void)printf("\n%s:\n", is_config ? "Server options" : "Options");
     for (unsigned i = 0; i < flag_count; i++) {
         const char *of = flags[i].commands;
-        if (!command || !of || !of[0] || strstr(of, command)) {
+        bool is_own = command && of && strstr(of, command);
+        if (is_own || (is_short ? flags[i].is_common : !command || !of || !of[0])) {
             print_flag(&flags[i]);
         }
     }
     (void)fputs(usage_end, stdout);
+    if (is_short) {
+        return printf("\nsandpiper %s%s--help lists all options; so does man sandpiper.\n",
+                      command && strcmp(command, "serve") != 0 ? command : "",
+                      command && strcmp(command, "serve") != 0 ? " " : "") < 0;
+    }
     if (!command) {
         (void)fputs(usage_config, stdout);
     }
@@ -193,7 +200,7 @@ static void describe_flags(struct option rows[])
         rows[i] = (struct option){flags[i].name, flags[i].value ? required_argument : no_argument,
                                   NULL, FLAG_NUMBER + (int)i};
     }
-    rows[flag_count] = (struct option){"help", no_argument, NULL, 'h'};
+    rows[flag_count] = (struct option){"help", no_argument, NULL, 'H'};
     rows[flag_count + 1] = (struct option){"version", no_argument, NULL, 'V'};
 }
 
@@ -218,7 +225,8 @@ static void take_command(struct options *options, int *argc, char **argv,
     optind = 0; /* getopt(3): the GNU library starts over, its own state included */
     while (option >= 0) {
         option = getopt_long(*argc, argv, "+:hV", rows, NULL);
-        asks_help = asks_help || option == 'h';
+        asks_help = asks_help || option == 'h' || option == 'H';
+        options->is_help_short = options->is_help_short || option == 'h';
     }
     int at = optind;
     const struct command_row *row = at < *argc ? find_command(argv[at]) : NULL;
@@ -381,7 +389,8 @@ void options_parse(int argc, char **argv, struct options *ret_options)
             take_module(options, optarg);
             break;
         } else {
-            options->command = option == 'h' ? COMMAND_HELP : COMMAND_VERSION;
+            options->command = option == 'V' ? COMMAND_VERSION : COMMAND_HELP;
+            options->is_help_short = option == 'h';
             options->error[0] = '\0'; /* help is for whoever has made a mistake */
             return;
         }

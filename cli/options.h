@@ -59,6 +59,7 @@ struct options {
     } records;
     char **argv;             /* config: the command and what follows it; run: the program's */
     const char *help;        /* the command that --help was given to, or NULL */
+    bool is_help_short;      /* -h */
     const char *config_file; /* the file that was read, or NULL */
     const char *variable;    /* the environment variable being read, or NULL */
     struct box_mounts_wanted mounts; /* --mount; spec.mounts has them resolved */
@@ -92,6 +93,6 @@ struct options {
  * has the sentence. */
 void options_parse(int argc, char **argv, struct options *ret_options);
 
-/* Prints the usage and the flags, of this command or, if it is NULL, of all. Returns 0, or 1 when
- * stdout is broken. */
-int options_print_help(const char *command);
+/* Prints the usage and the flags, of this command or, if it is NULL, of all. is_short: of those
+ * that all commands have, the few that most people need. Returns 0, or 1 when stdout is broken. */
+int options_print_help(const char *command, bool is_short);

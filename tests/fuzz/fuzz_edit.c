@@ -1,5 +1,6 @@
-/* Any client configuration file: after an edit it contains the server and can be parsed again. The
- * first byte chooses the kind of file. */
+/* Any client configuration file: after an edit it contains the server and can be parsed again, and
+ * the entry that was added can be removed. The first byte chooses the kind of file. */
+#include <errno.h>
 #include <stdlib.h>
 
 #include "base/buf.h"
@@ -33,6 +34,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             abort(); /* something is lost */
         }
         if (edit(client, entry, buf_bytes(&once), buf_size(&once), &twice) != BRIDGE_EDIT_SAME) {
+            abort();
+        }
+        int removed = edit(client, NULL, buf_bytes(&once), buf_size(&once), &twice);
+        /* A table within a replaced one may have a header of its own. */
+        if (removed != BRIDGE_EDIT_REMOVED && !(r == BRIDGE_EDIT_REPLACED && removed == -EEXIST)) {
+            abort();
+        }
+        buf_clear(&once, 0);
+        if (removed == BRIDGE_EDIT_REMOVED &&
+            edit(client, NULL, buf_bytes(&twice), buf_size(&twice), &once) != BRIDGE_EDIT_SAME) {
             abort();
         }
     }

@@ -494,6 +494,17 @@ class Words(Case):
                         self.assertEqual(bool(re.search(rf"(?m)^  {other} ", text)), other == option, other)
         self.assertLessEqual(max(map(len, run_cli("--help").stdout.decode().splitlines())), 100)
 
+    def test_h_is_the_short_form_of_help(self):
+        for command in ((), ("run",), ("config",), ("doctor",)):
+            with self.subTest(command=command):
+                short, whole = (run_cli(*command, word).stdout.decode() for word in ("-h", "--help"))
+                self.assertLess(short.count("\n"), 45)
+                self.assertGreater(whole.count("\n"), 70)
+                self.assertIn("--workspace DIR", short)
+                self.assertNotIn("--pids", short)
+                self.assertIn(f"sandpiper {' '.join(command + ('--help',))} lists all", short)
+        self.assertIn("--pids", run_cli("help", "run").stdout.decode())
+
     def test_an_argument_too_many_is_a_usage_error(self):
         for args in (("doctor", "now"), ("--pids", "99", "nonsense", "schema"), ("--cpus", "2", "config", "--host", "zed")):
             self.assertEqual(run_cli(*args, stdin=subprocess.DEVNULL).returncode, 2 if args[0] != "--pids" else 0)

@@ -44,7 +44,7 @@ class Completions(unittest.TestCase):
     def test_flags_of_other_commands_are_not_offered(self):
         self.assertIn("--plan", bash("doctor", "--p"))
         self.assertNotIn("--plan", bash("--p"))
-        self.assertEqual(bash("config", "--"), {"--host", "--name", "--install", "--in-memory", "--file"})
+        self.assertEqual(bash("config", "--"), {"--host", "--name", "--install", "--uninstall", "--in-memory", "--file"})
         self.assertIn("--memory", bash("config", "--host", "zed", "--", "--m"))
 
     def test_values(self):

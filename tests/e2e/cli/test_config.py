@@ -175,6 +175,52 @@ class Config(Case):
         self.assertEqual(set(json.loads(file.read_text())["mcpServers"]), {f"n{n}" for n in range(24)})
         self.assertEqual([one.name for one in file.parent.iterdir() if not re.fullmatch(r"settings\.json(\.bak(\.\d+)?)?", one.name)], [])
 
+    def test_without_a_host_it_serves_the_clients_that_are_found(self):
+        for place in (".cursor", ".codex", ".config/Claude"):
+            (self.home / place).mkdir(parents=True)
+        (self.home / ".claude.json").write_text("{}")
+        done = self.config("--install")
+        self.assertEqual(re.findall(r"^([a-z-]+): added", done.stdout, re.M),
+                         ["claude-code", "claude-desktop", "codex", "cursor"])
+        self.assertIn("Next: restart them, then ask", done.stdout)
+        self.assertIn("sandbox", (self.home / ".codex/config.toml").read_text())
+        (self.home / ".cursor/mcp.json").write_text("{")
+        done = self.config("--install", "--", "--pids", "99", status=1)
+        self.assertEqual(re.findall(r"^([a-z-]+): replaced", done.stdout, re.M), ["claude-code", "claude-desktop", "codex"])
+        self.assertIn("is unchanged", done.stderr)
+
+    def test_without_a_host_and_a_client_it_lists_those_it_knows(self):
+        done = self.config("--install", status=2)
+        self.assertIn("no client was found", done.stderr)
+        self.assertIn("claude-code", done.stderr)
+        self.assertEqual(list(self.home.iterdir()), [])
+
+    def test_what_was_installed_is_removed(self):
+        for host, (path, section) in HOSTS.items():
+            with self.subTest(host=host):
+                file = self.home / path
+                self.config("--host", host, "--install", "--name", "first")
+                self.config("--host", host, "--install")
+                done = self.config("--host", host, "--uninstall")
+                self.assertIn(f'{host}: removed "sandbox" from {file}', done.stdout)
+                self.assertEqual(list(self.parse(path, file.read_text())[section]), ["first"])
+                self.assertIn("no such entry", self.config("--host", host, "--uninstall").stdout)
+        done = self.config("--uninstall", "--name", "first")
+        self.assertEqual(done.stdout.count('removed "first"'), len(HOSTS))
+        for path, section in HOSTS.values():
+            self.assertFalse(self.parse(path, (self.home / path).read_text()).get(section), path)
+
+    def test_uninstall_makes_nothing(self):
+        self.assertIn("there is no", self.config("--host", "cursor", "--uninstall").stdout)
+        self.assertEqual(list(self.home.iterdir()), [])
+
+    def test_an_installation_that_fails_leaves_no_directory(self):
+        file = self.home / ".claude.json"
+        file.write_text("{")
+        done = self.config("--host", "claude-code", "--install", status=1)
+        self.assertNotIn("files are kept", done.stdout)
+        self.assertEqual(list(self.home.iterdir()), [file])
+
     def test_a_read_only_file_stays(self):
         file = self.home / ".claude.json"
         file.write_text("{}")
@@ -232,7 +278,8 @@ class Config(Case):
                            (["--host", "zed", "--", "run", "-c", "1"], "run"),
                            (["--host", "zed", "more"], "more"),
                            (["--host", "zed", "--name", "a b"], "a b"),
-                           (["--host", "zed", "--name", ""], "--name")):
+                           (["--host", "zed", "--name", ""], "--name"),
+                           (["--file", "x.json"], "--host"), (["--uninstall"], "--uninstall")):
             with self.subTest(args=args):
                 done = self.config("--install", *args, status=2)
                 self.assertIn(word, done.stderr)

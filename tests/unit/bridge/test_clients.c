@@ -163,6 +163,56 @@ static void invalid_toml_is_refused(void **)
     expect_refusal("codex", "a = [1] [mcp_servers.sp]\n", -EINVAL, "line 1");
 }
 
+static void expect_removed(const char *client, const char *text, int wanted, const char *rest)
+{
+    OWNED(buf_done) struct buf out = BUF_EMPTY;
+    struct fail fail = {};
+    struct bridge_server server = {"sp", NULL};
+    int r =
+        bridge_client_edit(bridge_client_find(client), &server, text, strlen(text), &out, &fail);
+    if (r != wanted) {
+        fail_msg("%d, not %d, of %s: %s", r, wanted, text, fail.text);
+    }
+    assert_int_equal(buf_append(&out, "", 1), 0);
+    assert_string_equal(buf_bytes(&out), rest);
+}
+
+#define REMOVED BRIDGE_EDIT_REMOVED
+
+static void only_the_entry_is_removed_from_json(void **)
+{
+    expect_removed("cursor", "", BRIDGE_EDIT_SAME, "");
+    expect_removed("cursor", "{\"sp\": 1}", BRIDGE_EDIT_SAME, "");
+    expect_removed("cursor", "{\"mcpServers\": {\"sp\": {}}}", REMOVED, "{\"mcpServers\": {}}");
+    expect_removed("cursor", "{\"mcpServers\": {\"sp\": {}, \"a\": 1}}", REMOVED,
+                   "{\"mcpServers\": { \"a\": 1}}");
+    expect_removed("cursor", "{\"mcpServers\": {\"a\": 1, /* , */ \"sp\": {}}}", REMOVED,
+                   "{\"mcpServers\": {\"a\": 1 /* , */ }}");
+    expect_removed("zed",
+                   "{\r\n  \"context_servers\": {\r\n    \"a\": {},\r\n    \"sp\": {\r\n      "
+                   "\"b\": [1]\r\n    }\r\n  } // mine\r\n}",
+                   REMOVED, "{\r\n  \"context_servers\": {\r\n    \"a\": {}\r\n  } // mine\r\n}");
+    expect_removed(
+        "zed",
+        "{\n  \"context_servers\": {\n    // all\n    \"sp\": {}, // it\n    \"a\": {},\n  "
+        "},\n}\n",
+        REMOVED, "{\n  \"context_servers\": {\n    // all\n     // it\n    \"a\": {},\n  },\n}\n");
+    expect_removed("cursor", "{\"mcpServers\": 1}", -EINVAL, "");
+    expect_removed("cursor", "{\"mcpServers\": ", -EINVAL, "");
+}
+
+static void only_the_table_is_removed_from_toml(void **)
+{
+    expect_removed("codex", "", BRIDGE_EDIT_SAME, "");
+    expect_removed("codex", "[mcp_servers.a]\nb = 1\n", BRIDGE_EDIT_SAME, "");
+    expect_removed("codex", "x = 1 # y\n[mcp_servers.sp]\nb = 1\n# next\n[mcp_servers.a]\nb = 1\n",
+                   REMOVED, "x = 1 # y\n# next\n[mcp_servers.a]\nb = 1\n");
+    expect_removed("codex", "[mcp_servers.sp]\nb = 1\n[mcp_servers.sp.env]\nc = 1\n", -EEXIST, "");
+    expect_removed("codex", "[mcp_servers.sp.env]\nc = 1\n[mcp_servers.sp]\nb = 1\n", -EEXIST, "");
+    expect_removed("codex", "[mcp_servers]\nsp = {}\n", -EEXIST, "");
+    expect_removed("codex", "mcp_servers.sp.command = 1\n", -EEXIST, "");
+}
+
 static void expect_entry(const char *client, const char *wanted)
 {
     json_auto_t *args = json_pack("[s, s]", "--memory", "2G");
@@ -212,6 +262,8 @@ int main(void)
         cmocka_unit_test(a_table_of_the_name_is_replaced),
         cmocka_unit_test(a_name_that_toml_defines_in_another_form_is_refused),
         cmocka_unit_test(invalid_toml_is_refused),
+        cmocka_unit_test(only_the_entry_is_removed_from_json),
+        cmocka_unit_test(only_the_table_is_removed_from_toml),
         cmocka_unit_test(each_client_gets_its_format),
         cmocka_unit_test(toml_strings_are_escaped),
     };
