@@ -21,18 +21,27 @@ static const char *shown_value(const struct flag *flag, const char *value, struc
     return index_url_parse(value, url) ? "(invalid)" : url->clean;
 }
 
-/* A size in force may be less than the one that was given, as those around it bound it, and a
- * default may depend on the machine. Returns it as "768M", or value where it says the same or the
- * flag is no such size. */
+/* A size or a time in force may be another than the one that was given, as those around it bound
+ * it, and a default may depend on the machine. Returns it as "768M", or value where it says the
+ * same or the flag is no such size. */
 static const char *value_in_force(const struct options *options, const struct flag *flag,
                                   const char *value, char out[24])
 {
-    bool is_memory = strcmp(flag->name, "memory") == 0;
+    uint64_t ms = strcmp(flag->name, "timeout") == 0       ? options->timeout_ms
+                  : strcmp(flag->name, "max-timeout") == 0 ? options->max_timeout_ms
+                                                           : 0;
+    uint64_t given_ms = 0;
+    if (ms && (parse_seconds(value, &given_ms) < 0 || given_ms != ms)) {
+        (void)snprintf(out, 24, "%g", (double)ms / 1000);
+        return out;
+    }
     uint64_t bytes = 0;
-    uint64_t in_force =
-        is_memory ? options->spec.limits.memory_bytes : box_spec_disk_bytes(&options->spec);
-    if ((!is_memory && strcmp(flag->name, "disk") != 0) ||
-        (parse_size(value, &bytes) == 0 && bytes == in_force)) {
+    uint64_t in_force = strcmp(flag->name, "memory") == 0 ? options->spec.limits.memory_bytes
+                        : strcmp(flag->name, "disk") == 0 ? box_spec_disk_bytes(&options->spec)
+                        : strcmp(flag->name, "undo-files") == 0
+                            ? box_spec_undo_files_bytes(&options->spec)
+                            : 0;
+    if (in_force == 0 || (parse_size(value, &bytes) == 0 && bytes == in_force)) {
         return value;
     }
     unsigned long long mib = in_force >> 20;

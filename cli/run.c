@@ -252,6 +252,16 @@ static void tell_hint(struct once *once, const struct run *run)
     }
 }
 
+/* The other notes are for a model; an import that fails before the program is for its user. */
+static void tell_preload(struct once *once, const struct run *run)
+{
+    for (const char *at = NULL; (at = run_next_item(run, RUN_NOTES, at));) {
+        if (strstr(at, "--preload ")) {
+            say(once, at);
+        }
+    }
+}
+
 static void tell_protection(struct once *once)
 {
     char text[400];
@@ -285,6 +295,7 @@ static void on_done(void *arg, struct run *run)
         print_traceback(once, run);
     }
     tell_hint(once, run);
+    tell_preload(once, run);
     tell_protection(once);
     if (run->end.outcome == RUN_REFUSED) {
         say(once, run_fact(run, RUN_REFUSAL));

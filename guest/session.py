@@ -566,8 +566,8 @@ def prepare(options):
     return refused
 
 
-def main(spare, options):
-    """spare: the socket whose frame has the session's descriptors, possibly much later."""
+def main(spare, options, notes):
+    """spare: the socket whose frame has the session's descriptors, possibly much later. notes: for the first result."""
     refused = prepare(options)
     verb, fields, fds = frames.receive_frame(spare)
     if verb is None:
@@ -583,7 +583,7 @@ def main(spare, options):
     load("native").set_title("sp-session " + SESSION.name)
     control = _socket.socket(fileno=CONTROL_FD)
     control.setblocking(True)
-    SESSION.control = control
+    SESSION.control, SESSION.package_notes = control, notes
     inode = SESSION.inode
     hello = ("hello", "pid", str(SESSION.pid))
     send(control, inode, frames.pack(hello + ("refused", refused) if refused else hello))

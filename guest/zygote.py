@@ -67,17 +67,21 @@ def load_all(options):
 
 
 def preload(names):
+    """Returns notes of what could not be imported, for the first result of each session."""
+    notes = []
     for name in filter(None, names.split(",")):
         try:
             imports.real_import(name)
-        except BaseException:
-            pass  # the code that imports it gets the error
+        except BaseException as caught:
+            what = str(caught)[:200] if isinstance(caught, ImportError) else type(caught).__name__
+            notes += ("note", "--preload %s: %s" % (name, what))
+    return notes
 
 
 class Spare:
     """A session that waits for its descriptors at the other end of a socket pair."""
 
-    def __init__(self, control, options, not_its_own=()):
+    def __init__(self, control, options, notes, not_its_own=()):
         """The session becomes a child of pid 1, which reaps it and knows it by its tag."""
         self.socket, theirs = _socket.socketpair()
         gc.freeze()  # keeps the collector of a session from touching, and so copying, our pages
@@ -93,7 +97,7 @@ class Spare:
                 self.socket.close()
                 for fd in not_its_own:
                     os.close(fd)
-                load("session").main(theirs, options)
+                load("session").main(theirs, options, notes)
             finally:
                 os._exit(frames.EXIT_FAILED)
         theirs.close()
@@ -118,11 +122,11 @@ class Spare:
             self.socket.close()
 
 
-def start_session(control, spare, options, fields, fds):
+def start_session(control, spare, options, notes, fields, fds):
     if spare is not None and spare.take(fields, fds):
         return
     try:
-        Spare(control, options, fds).take(fields, fds)
+        Spare(control, options, notes, fds).take(fields, fds)
     except OSError:
         pass  # no more processes are possible: the server waits for the session, and then gives it up
 
@@ -143,20 +147,20 @@ def main(options):
     load_all(options)
     load("native").set_title("sp-zygote")
     load("native").set_dumpable(False)  # no process may open its memory and descriptors in /proc, PR_SET_DUMPABLE
-    spare = None
+    spare, notes = None, []
     while True:
         if spare is None and not waits(control):
             try:
-                spare = Spare(control, options)
+                spare = Spare(control, options, notes)
             except OSError:
                 pass  # no more processes are possible
         verb, fields, fds = frames.receive_frame(control)
         if verb is None:
             os._exit(0)
         if verb == "preload":
-            preload(fields.get("names", b"").decode())
+            notes = preload(fields.get("names", b"").decode())
         if verb == "session":
-            start_session(control, spare, options, fields, fds)
+            start_session(control, spare, options, notes, fields, fds)
             spare = None
         for fd in fds:
             os.close(fd)

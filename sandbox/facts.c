@@ -16,6 +16,7 @@
 #include "sandbox/host/host_facts.h"
 #include "sandbox/host/mounts.h"
 #include "sandbox/host/python.h"
+#include "sandbox/host/python_packages.h"
 #include "sandbox/interpreter/interpreter.h"
 #include "sandbox/packages/store.h"
 #include "sandbox/plan/level.h"
@@ -302,12 +303,19 @@ static void add_packages(struct facts *facts, const struct box_spec *spec)
     char text[FAIL_TEXT + 128];
     struct fail fail = {};
     uint64_t free_bytes = 0;
+    struct box_python python;
+    box_python_look(spec, &python);
     if (!spec->packages) {
         add(facts, "packages", false, "%s", "install_package is off (--install off)");
     } else if (check_place(spec, path, &free_bytes, &fail) < 0) {
         add(facts, "packages", true,
             "no package directory: %s; name a directory of yours with --cache DIR",
             fail_describe(&fail, text, sizeof text));
+    } else if (python.version[0] && !python.has_pip) {
+        add(facts, "packages", true, "%s",
+            "this Python has no pip, so install_package fails: install it (Debian, Ubuntu: sudo "
+            "apt "
+            "install python3-venv), or choose another with --python PATH");
     } else {
         bool is_less = free_bytes < spec->packages_bytes;
         uint64_t most = is_less ? free_bytes : spec->packages_bytes;

@@ -115,9 +115,8 @@ def take_pip():
     if wheels:
         sys.path.insert(0, max(wheels, key=lambda path: version(os.path.basename(path).split("-")[1])))
         return
-    have = "its pip %s is older than %d.%d" % (found, *OLDEST) if found else "it has no pip, and no ensurepip"
-    raise Failure("no_installer", "this Python cannot install packages: %s; the user can install pip there, as with "
-                  "the package python3-pip or `python3 -m ensurepip`" % have)
+    have = "its pip %s is older than %d.%d" % (found, *OLDEST) if found else "it has no pip"
+    raise Failure("no_installer", "this Python cannot install packages: %s" % have)
 
 
 def version(text):

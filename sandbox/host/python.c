@@ -389,7 +389,7 @@ static int take_hash_seed(struct python *python, struct fail *ret_fail)
     }
     if (strcmp(seed, "random") != 0 && (strlen(seed) >= sizeof python->hash_seed ||
                                         parse_u64(seed, &value) < 0 || value > UINT32_MAX)) {
-        return fail_set(ret_fail, EINVAL,
+        return fail_set(ret_fail, ERANGE,
                         "PYTHONHASHSEED must be \"random\" or an integer from 0 to 4294967295");
     }
     (void)snprintf(python->hash_seed, sizeof python->hash_seed, "%s", seed);

@@ -19,9 +19,10 @@ static const char *const well_known[] = {
     "pyarrow", "duckdb",   "openpyxl",       "networkx",    "torch",        "tensorflow",
     "lxml",    "httpx",    "beautifulsoup4", "sqlalchemy",  "xarray",       "numba",
     "nltk",    "pydantic", "pypdf",          "python-docx", "pyyaml",       "jinja2",
+    "pip", /* not listed */
 };
 
-enum { WELL_KNOWN = sizeof well_known / sizeof *well_known };
+enum { WELL_KNOWN = sizeof well_known / sizeof *well_known, PIP = WELL_KNOWN - 1 };
 
 /* The normalised form of a character. */
 static int normal(char c)
@@ -40,13 +41,15 @@ static bool is_name(const char *text, size_t size, const char *name)
     return same == size && name[size] == '\0';
 }
 
-/* Notes the version in "numpy-1.26.4.dist-info" or "numpy-1.24.2-py3.11.egg-info". */
+/* Notes the version in "numpy-1.26.4.dist-info", "numpy-1.24.2-py3.11.egg-info" or
+ * "pip-23.0.1-py3-none-any.whl". */
 static void note_version(const char *entry, char versions[WELL_KNOWN][VERSION_SIZE])
 {
     const char *dash = strchr(entry, '-');
     const char *end = dash ? strstr(dash, ".dist-info") : NULL;
     if (dash && !end) {
         end = strstr(dash, ".egg-info");
+        end = end ? end : strstr(dash, ".whl");
     }
     if (!end) {
         return;
@@ -96,6 +99,16 @@ static void search_all(const struct python *python, char versions[WELL_KNOWN][VE
     search_directory(python->prefix, "lib", "python3/dist-packages", versions);
 }
 
+/* Where guest/installer/confine.py takes a wheel of pip from. */
+static void search_pip(const struct python *python, char versions[WELL_KNOWN][VERSION_SIZE])
+{
+    char bundled[40];
+    (void)snprintf(bundled, sizeof bundled, "%s/ensurepip/_bundled", python->version);
+    search_directory(python->prefix, "lib", bundled, versions);
+    search_directory(python->prefix, "lib64", bundled, versions);
+    search_directory("/usr", "share", "python-wheels", versions);
+}
+
 void box_python_look(const struct box_spec *spec, struct box_python *ret_python)
 {
     char versions[WELL_KNOWN][VERSION_SIZE] = {};
@@ -109,7 +122,9 @@ void box_python_look(const struct box_spec *spec, struct box_python *ret_python)
     (void)snprintf(ret_python->version, sizeof ret_python->version, "%s",
                    python->version + strlen("python"));
     search_all(python, versions);
-    for (unsigned i = 0; i < WELL_KNOWN; i++) {
+    search_pip(python, versions);
+    ret_python->has_pip = versions[PIP][0] != '\0';
+    for (unsigned i = 0; i < PIP; i++) {
         char text[64];
         int size =
             snprintf(text, sizeof text, "%s%s %s", used ? ", " : "", well_known[i], versions[i]);

@@ -8,6 +8,7 @@ struct box_python {
     char version[8]; /* "3.11"; empty: unknown, a script may choose among several */
     /* Well-known packages that are installed, best known first: "numpy 1.26.4, pandas 2.1.0". */
     char packages[BOX_PYTHON_PACKAGES];
+    bool has_pip; /* its own, or a wheel of it: packages can be installed */
 };
 
 /* Reads some directories: for the first response to a client. */

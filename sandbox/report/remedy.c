@@ -236,7 +236,8 @@ void remedy_for_protection(enum box_protection protection, enum plan_kind kind, 
                "seccomp() in its profile");
         break;
     case BOX_PROTECTION_PYTHON:
-        advise(entry, "choose a CPython 3.9 or newer with --python PATH");
+        advise(entry, error == ERANGE ? "unset PYTHONHASHSEED"
+                                      : "choose a CPython 3.9 or newer with --python PATH");
         break;
     case BOX_PROTECTION_LANDLOCK:
         remedy_for_landlock(host, entry);

@@ -39,9 +39,10 @@ static const struct {
     [INSTALL_BAD_HASH] =
         {"bad_hash", "wrong hash of a download",
          "Try again; if it fails again, the index is broken or cannot be trusted."},
-    [INSTALL_NO_INSTALLER] = {"no_installer", "no pip",
-                              "The user can install pip for this Python (python3 -m ensurepip, or "
-                              "the package python3-pip), or choose another with --python."},
+    [INSTALL_NO_INSTALLER] =
+        {"no_installer", "no pip",
+         "The user can install pip for this Python (Debian, Ubuntu: sudo apt install "
+         "python3-venv), or choose another with --python."},
     [INSTALL_BUILD_FAILED] =
         {"build_failed", "the build from source failed",
          "Another version may have a wheel; the log has the compiler's output."},

@@ -64,6 +64,10 @@ class Configuration(Case):
         for disk in ("1G", "70M"):
             rows = self.effective("memory = 512M", "--disk", disk, "--isolation=auto")[1]
             self.assertEqual(rows["disk"][0], "384M, from 1G" if disk == "1G" else "70M")
+        self.assertEqual(rows["undo-files"][0], "32M")
+        rows = self.effective("max-timeout = 10")[1]
+        self.assertEqual([rows[name][0] for name in ("timeout", "max-timeout")], ["10", "10"])
+        self.assertEqual(self.effective("timeout = 4000")[1]["max-timeout"][0], "4000")
 
     def test_mistakes_are_reported_with_file_and_line(self):
         for text, sentence in {
@@ -301,6 +305,20 @@ class Run(Case):
         process.communicate(timeout=5 * SLOW)
         time.sleep(0.2)
         self.assertEqual([pid for pid in children if os.path.exists(f"/proc/{pid}")], [])
+
+
+    def test_a_preload_that_fails_is_named(self):
+        done = run_cli("run", "--preload", "json,no_such", "-c", "print(1)")
+        self.assertEqual((done.returncode, done.stdout), (0, b"1\n"))
+        self.assertIn("--preload no_such: No module named 'no_such'", done.stderr.decode())
+        self.assertEqual(run_cli("run", "--preload", "json", "-c", "print(1)").stderr, b"")
+        arguments = json.dumps({"code": "1"})
+        self.assertIn("--preload no_such: No module", run_cli("call", "--preload", "no_such", "run_python", arguments).stdout.decode())
+
+    def test_a_wrong_hash_seed_is_named_with_its_fix(self):
+        done = run_cli("run", "-c", "1", env={**os.environ, "PYTHONHASHSEED": "x"})
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("Fix: unset PYTHONHASHSEED.", done.stderr.decode())
 
 
 class Call(Case):

@@ -63,6 +63,15 @@ static void well_known_packages_come_with_their_versions(void **)
                         "scikit-learn 1.3.0, pillow 9.4.0");
 }
 
+static void pip_is_found_in_a_wheel_and_not_listed(void **)
+{
+    temp_file(&temp, "py/lib/python3.11/ensurepip/_bundled/pip-23.2.1-py3-none-any.whl", "", 0644);
+    temp_file(&temp, "py/lib/python3.11/ensurepip/_bundled/numpy-1.zip", "", 0644);
+    box_python_look(&spec, &python);
+    assert_true(python.has_pip);
+    assert_string_equal(python.packages, "");
+}
+
 static void users_own_packages_hide_the_interpreters(void **)
 {
     install("py/lib/python3.11/site-packages", "numpy-1.0.dist-info");
@@ -112,6 +121,7 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(
             virtual_environment_shows_the_interpreters_only_if_configured, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(pip_is_found_in_a_wheel_and_not_listed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(script_is_not_run, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
