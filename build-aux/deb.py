@@ -41,6 +41,8 @@ def main():
     out = pathlib.Path(sys.argv[1])
     version = json.loads(said("meson", "introspect", "--projectinfo", "meson.build"))["version"]
     seconds = int(os.environ.get("SOURCE_DATE_EPOCH") or said("git", "log", "-1", "--format=%ct"))
+    if f"\n## [{version}] - " not in (ROOT / "CHANGELOG.md").read_text():
+        version += f"~dev{seconds}"  # not released: a later build, and the release, are upgrades
     place = ROOT / "build-deb"
     shutil.rmtree(place, ignore_errors=True)
     source = place / f"sandpiper-{version}"
