@@ -80,12 +80,14 @@ class Built(unittest.TestCase):
         listed = run("dpkg-deb", "--contents", package, check=True).stdout
         names = re.findall(r" \./(\S*[^/\s])$", listed, re.M)
         for name in ("usr/bin/sandpiper", "usr/share/man/man1/sandpiper.1.gz", "usr/share/doc/sandpiper/copyright",
-                     "usr/share/doc/sandpiper/CHANGELOG.md.gz", "usr/share/doc/sandpiper/CHANGES.md.gz",
+                     "usr/share/doc/sandpiper/CHANGELOG.md.gz", "usr/share/doc/sandpiper/README.md.gz",
                      "usr/share/sandpiper/apparmor.d/sandpiper", "usr/share/sandpiper/seccomp/sandpiper.json",
                      "usr/share/bash-completion/completions/sandpiper",
                      "usr/share/zsh/vendor-completions/_sandpiper", "usr/share/fish/vendor_completions.d/sandpiper.fish",
                      "usr/lib/systemd/system/sandpiper.socket", "usr/lib/systemd/system/sandpiper@.service"):
             self.assertIn(name, names)
+        documents = {path.name for path in (ROOT / "docs").glob("*.md")}
+        self.assertEqual(documents - {pathlib.PurePath(name).name.removesuffix(".gz") for name in names}, set())
         self.assertEqual([name for name in names if name.startswith("etc/")], [])
         self.assertNotRegex(listed, r"(?m)^-..[sS]|^-.....[sS]")
 
@@ -101,7 +103,7 @@ class Built(unittest.TestCase):
 
     def test_the_version_is_the_program_s(self):
         version = re.search(r"version: '([^']+)'", (ROOT / "meson.build").read_text())[1]
-        self.assertEqual(run("dpkg-deb", "--field", package, "Version").stdout.strip(), version)
+        self.assertEqual(run("dpkg-deb", "--field", package, "Version").stdout.strip().partition("~")[0], version)
 
 
 class Installed(unittest.TestCase):
