@@ -52,7 +52,7 @@ WORDS = [
     Row(word("way[ _-]?out"), "egress proxy", "the way out"),
     Row(word("way[ _-]?back"), "restore", "way_back"),
     Row(word("spill(?:s|ed|ing)?"), "overflow file", "spill_new"),
-    Row(word("troubles?"), "error", "char *trouble"),
+    Row(word(r"troubles?(?!\.md)"), "error", "char *trouble", "docs/TROUBLE.md"),
     Row(word("kin"), "process tree, or similar", "enum kin", "kind"),
     Row(word("strangers?"), "unrelated process", "STRANGER", "a strange name"),
     Row(word("baits?"), "canary", "bait.txt"),
