@@ -103,4 +103,4 @@ uninstall:
 	ninja -C $(BUILD) uninstall
 
 clean:
-	rm -rf $(BUILD) dist build-deb build-dist build-aarch64 build-asan build-clang
+	rm -rf $(BUILD) dist build-deb build-dist build-aarch64 build-asan build-clang build-fuzz

@@ -8,12 +8,12 @@ for group in "$@"; do
     case $group in
     build)
         wanted="$wanted meson ninja-build gcc libjansson-dev libseccomp-dev libcap-dev
-            libc6-dev python3"
+            libc6-dev python3 scdoc"
         # The package's name depends on the release.
         command -v pkg-config >/dev/null 2>&1 || wanted="$wanted pkg-config"
         ;;
     check)
-        wanted="$wanted libcmocka-dev scdoc clang libclang-rt-dev clang-format clang-tidy git util-linux
+        wanted="$wanted libcmocka-dev clang libclang-rt-dev clang-format clang-tidy git util-linux
             python3-venv python3-dev python3-pip python3-numpy python3-pandas python3-matplotlib python3-scipy
             python3-sklearn python3-pil python3-docx python3-openpyxl python3-pypdf python3-jsonschema openssl"
         # Often installed from elsewhere: any node and npm on the PATH suffice.
@@ -29,7 +29,7 @@ for group in "$@"; do
         wanted="$wanted libpython$(/usr/bin/python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')-testsuite"
         ;;
     release) # for make deb, dist and image
-        wanted="$wanted build-essential debhelper git libcmocka-dev scdoc"
+        wanted="$wanted build-essential debhelper git libcmocka-dev"
         ;;
     image)
         wanted="$wanted mmdebstrap debian-archive-keyring"

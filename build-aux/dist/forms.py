@@ -7,6 +7,7 @@ import dataclasses
 import hashlib
 import json
 import pathlib
+import re
 import subprocess
 
 from archives import PLAIN, PROGRAM, as_json, tarball, zipped
@@ -63,7 +64,7 @@ def page(program, name):
 
 def archive(release, arch):
     program, stem = release.programs[arch], f"sandpiper-{release.version}-linux-{arch}"
-    files = {"bin/sandpiper": (program.path.read_bytes(), PROGRAM), "README.md": (source("README.md"), PLAIN),
+    files = {"bin/sandpiper": (program.path.read_bytes(), PROGRAM), "README.md": (readme(release).encode(), PLAIN),
              **page(program, "share/man/man1/sandpiper.1"), **texts(program)}
     return tarball(release.out / f"{stem}.tar.gz", stem, files, release.time)
 
@@ -80,10 +81,17 @@ def npm(release):
         "os": ["linux"], "cpu": sorted(programs, reverse=True),
         "bin": {"sandpiper": "bin/sandpiper", PACKAGE: "bin/sandpiper"}, **({"man": "sandpiper.1"} if pages else {}),
     }
-    files = {"package.json": (as_json(described), PLAIN), "README.md": (source("README.md"), PLAIN),
+    files = {"package.json": (as_json(described), PLAIN), "README.md": (readme(release).encode(), PLAIN),
              "bin/sandpiper": (source("packaging/npm/sandpiper"), PROGRAM), **pages, **texts(*programs.values())}
     files |= {f"lib/{arch}/sandpiper": (program.path.read_bytes(), PROGRAM) for arch, program in programs.items()}
     return tarball(release.out / f"{PACKAGE}-{release.version}.tgz", "package", files, release.time)
+
+
+def readme(release):
+    """Its links, which lead to files beside it, as links to the repository: a registry shows it alone."""
+    links = re.compile(r"\]\((?!https?:|#)([^)\s]+)\)")
+    return links.sub(lambda to: f"]({release.url}/{'raw' if to[1].endswith('.svg') else 'blob'}/v{release.version}/{to[1]})",
+                     source("README.md").decode())
 
 
 def wheel(release, arch):
@@ -94,7 +102,7 @@ def wheel(release, arch):
         "Metadata-Version: 2.1", f"Name: {PACKAGE}", f"Version: {release.version}", f"Summary: {SUMMARY}",
         "License: MIT", f"Project-URL: Homepage, {release.url}", "Requires-Python: >=3.9",
         "Classifier: Operating System :: POSIX :: Linux", "Description-Content-Type: text/markdown", "",
-        source("README.md").decode(), f"<!-- mcp-name: {release.server_name} -->", ""]
+        readme(release), f"<!-- mcp-name: {release.server_name} -->", ""]
     tags = "".join(f"Tag: py3-none-{platform}\n" for platform in PLATFORMS[arch])
     files = {
         f"{scripts}/sandpiper": (program.path.read_bytes(), PROGRAM),

@@ -1,4 +1,4 @@
-"""Every target of the Makefile, and what docs/INSTALL.md tells a user to type, on a machine that has nothing.
+"""Every target of the Makefile, and what README.md and docs/INSTALL.md tell a user to type, on a machine that has nothing.
 
 Each case has a root directory of its own with Debian's required packages, apt, make and this source. mmdebstrap makes
 it from this machine's source of Debian packages, in this machine's release. Commands come from the Makefile and from
@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -284,6 +285,25 @@ class Document(Fresh):
 
     def gone(self, root):
         self.assertNotEqual(root.sh("command -v sandpiper")[0], 0)
+
+    def test_the_first_five_minutes(self):
+        """README.md, from a Debian without anything to the first result, in less than a minute."""
+        root = self.root("doc-readme")
+        self.does(root, "apt-get update -qq; apt-get install -qq -y --no-install-recommends sudo git",
+                  "useradd --create-home user; echo 'user ALL=(ALL) NOPASSWD: ALL' > /etc/sudoers.d/user",
+                  "git config --system --add safe.directory '*'")
+        section = re.search(r"^## Start$(.*?)^## ", (ROOT / "README.md").read_text(), re.M | re.S)[1]
+        first, second = (textwrap.dedent(block) for block in re.findall(r"(?:^ {4}.*\n)+", section, re.M))
+        began = time.monotonic()
+        said = self.types(root, "cd; " + re.sub(r"https://\S+", "file:///src sandpiper", first).replace("install git", "install -y git"))
+        seconds = time.monotonic() - began
+        self.assertEqual(said.split()[-1], "42")
+        print(f"# README.md: {seconds:.0f} s to the first result", flush=True)
+        self.assertLess(seconds, 60 * float(environment()["SANDPIPER_TEST_SLOW"]))
+        self.assertIn("SYNOPSIS", self.does(root, "gzip -cdf /usr/local/share/man/man1/sandpiper.1* | sed 's/^.SH //'"))
+        said = self.types(root, "mkdir ~/.cursor; " + second)
+        self.assertIn("restart", said)
+        self.assertTrue((root.path / "home/user/.cursor/mcp.json").exists())
 
     def test_debian(self):
         root = self.machine("doc-deb", "deb")
