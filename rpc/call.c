@@ -123,7 +123,7 @@ void rpc_call_result(struct rpc_call *call, json_t *content, json_t *structured,
     struct rpc_peer *peer = call->peer;
     json_auto_t *owned_content = content;
     json_auto_t *owned_structured = structured;
-    json_auto_t *owned_meta = take_ptr(call->meta);
+    json_auto_t *owned_meta = json_incref(call->meta);
     json_auto_t *task = json_incref(call->task);
     bool gets_task = call->gets_task;
     struct rpc_request request = {};
@@ -200,6 +200,11 @@ bool rpc_call_wants_links(const struct rpc_call *call)
            call->request.context.era->has_structured_content(call->peer);
 }
 
+bool rpc_call_wants_view(const struct rpc_call *call)
+{
+    return !call->cancelled && call->request.context.has_ui;
+}
+
 bool rpc_call_wants_progress(const struct rpc_call *call)
 {
     return !call->cancelled && call->request.context.progress_token;
@@ -256,8 +261,15 @@ void rpc_call_set_note(struct rpc_call *call, const char *text)
 
 void rpc_call_set_meta(struct rpc_call *call, const char *key, json_t *value)
 {
-    json_decref(call->meta);
-    call->meta = value ? json_pack("{s:o}", key, value) : NULL;
+    if (value && !call->meta) {
+        call->meta = json_object();
+    }
+    (void)json_object_set_new(call->meta, key, value);
+}
+
+const json_t *rpc_call_meta(const struct rpc_call *call, const char *key)
+{
+    return json_object_get(call->meta, key);
 }
 
 void rpc_call_set_data(struct rpc_call *call, void *data)

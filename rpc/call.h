@@ -25,6 +25,9 @@ bool rpc_call_wants_structured(const struct rpc_call *call);
  * the client's version knows the blocks. */
 bool rpc_call_wants_links(const struct rpc_call *call);
 
+/* Whether the client shows the result in a view. */
+bool rpc_call_wants_view(const struct rpc_call *call);
+
 /* Whether the client sent a progress token. Drops progress that does not increase, or that comes
  * sooner than LIMIT_PROGRESS_GAP_MS after the last. message: any bytes, or NULL. */
 bool rpc_call_wants_progress(const struct rpc_call *call);
@@ -113,6 +116,8 @@ void rpc_call_set_note(struct rpc_call *call, const char *text);
 
 /* A member of the result's _meta. value: stolen; NULL: none. */
 void rpc_call_set_meta(struct rpc_call *call, const char *key, json_t *value);
+/* Until the call has ended, also for fn of rpc_call_on_end(): that member, borrowed, or NULL. */
+const json_t *rpc_call_meta(const struct rpc_call *call, const char *key);
 
 /* For the tool, NULL at first. */
 void rpc_call_set_data(struct rpc_call *call, void *data);

@@ -28,6 +28,9 @@ struct rpc_tasks {
     void (*cancel)(void *ctx, const char *id);
 };
 
+/* The MIME type of a view, by which clients declare that they show views (MCP Apps). */
+#define RPC_VIEW_TYPE "text/html;profile=mcp-app"
+
 /* What rpc needs from the module that has the tools. ctx is passed back to each function. */
 struct rpc_tools {
     void *ctx;
@@ -53,6 +56,10 @@ struct rpc_tools {
     /* The client cancelled the call, or the connection ends. The tool stops its work and must still
      * end the call, maybe before this returns; nothing is sent then. */
     void (*cancel)(void *ctx, struct rpc_call *call);
+
+    /* May be NULL. New: the member of resources/read's contents for a view that tools name; NULL:
+     * there is no such view. Reads nothing that a call could change. */
+    json_t *(*page)(void *ctx, const char *uri);
 
     /* Borrowed as long as the connection exists; NULL: there are none. */
     const struct rpc_resources *resources;

@@ -12,6 +12,7 @@
 #define MCP_META_SERVER MCP_META_PREFIX "serverInfo"
 #define MCP_META_SUBSCRIPTION MCP_META_PREFIX "subscriptionId"
 #define MCP_EXTENSION_TASKS MCP_META_PREFIX "tasks"
+#define MCP_EXTENSION_UI MCP_META_PREFIX "ui"
 
 /* Each sets the request's era and returns whether the request may go on; if not, has refused it. */
 bool mcp_handshake_admit(struct rpc_peer *peer, struct rpc_request *request, const json_t *meta);
@@ -22,13 +23,18 @@ void mcp_discover_finish(struct rpc_peer *peer);
 
 /* New: {"name", "title", "version"}, or NULL when out of memory. */
 json_t *mcp_server_info(const struct rpc_peer *peer);
-/* New: the first response to a client, with capabilities and instructions. */
-json_t *mcp_greeting(const struct rpc_peer *peer);
+/* New: the first response to a client, with capabilities and instructions. has_ui: the client
+ * shows views. */
+json_t *mcp_greeting(const struct rpc_peer *peer, bool has_ui);
+
+/* Whether the server has views, and a client's capabilities declare that it shows them. */
+bool mcp_ui_declared(const struct rpc_peer *peer, const json_t *capabilities);
 
 /* Whether one more request may stay open; if not, has refused it. */
 bool mcp_may_hold(struct rpc_peer *peer, struct rpc_request *request);
 
-/* Methods that do not exist where tools has no resources. */
+/* Methods that do not exist where tools has no resources, for a client that shows no views; but
+ * each client may read a view. */
 void mcp_resources_list(struct rpc_peer *peer, struct rpc_request *request);
 void mcp_resources_templates(struct rpc_peer *peer, struct rpc_request *request);
 void mcp_resources_read(struct rpc_peer *peer, struct rpc_request *request);

@@ -11,13 +11,17 @@ enum { DISCOVER_TTL_MS = 3600 * 1000 }; /* tools and instructions stay as long a
 
 static void discover(struct rpc_peer *peer, struct rpc_request *request)
 {
-    json_t *result = mcp_greeting(peer);
+    json_t *result = mcp_greeting(peer, request->context.has_ui);
     json_t *capabilities = json_object_get(result, "capabilities");
+    json_t *extensions = json_object_get(capabilities, "extensions");
+    if (peer->tools.tasks && !extensions) {
+        extensions = json_object();
+        (void)json_object_set_new(capabilities, "extensions", extensions);
+    }
     if (result && (json_object_set_new(result, "supportedVersions",
                                        json_pack("[s]", MCP_STATELESS_VERSION)) < 0 ||
                    (peer->tools.tasks &&
-                    json_object_set_new(capabilities, "extensions",
-                                        json_pack("{s:{}}", MCP_EXTENSION_TASKS)) < 0))) {
+                    json_object_set_new(extensions, MCP_EXTENSION_TASKS, json_object()) < 0))) {
         json_decref(result);
         result = NULL;
     }
@@ -168,5 +172,6 @@ bool mcp_discover_admit(struct rpc_peer *peer, struct rpc_request *request, cons
     const json_t *capabilities = json_object_get(meta, MCP_META_CAPABILITIES);
     request->context.can_elicit = elicitation_is_declared(capabilities);
     request->context.has_tasks = mcp_tasks_declared(capabilities);
+    request->context.has_ui = mcp_ui_declared(peer, capabilities);
     return true;
 }

@@ -33,7 +33,9 @@ static void initialize(struct rpc_peer *peer, struct rpc_request *request)
             version = (enum mcp_version)i;
         }
     }
-    json_t *result = mcp_greeting(peer);
+    const json_t *capabilities = json_object_get(request->params, "capabilities");
+    bool has_ui = mcp_ui_declared(peer, capabilities);
+    json_t *result = mcp_greeting(peer, has_ui);
     if (result && (json_object_set_new(result, "protocolVersion", json_string(versions[version])) ||
                    json_object_set_new(result, "serverInfo", mcp_server_info(peer)))) {
         json_decref(result);
@@ -42,8 +44,8 @@ static void initialize(struct rpc_peer *peer, struct rpc_request *request)
     if (result) {
         peer->version = version;
         peer->can_elicit =
-            version >= MCP_VERSION_2025_06_18 &&
-            elicitation_is_declared(json_object_get(request->params, "capabilities"));
+            version >= MCP_VERSION_2025_06_18 && elicitation_is_declared(capabilities);
+        peer->has_ui = has_ui;
         peer->greeted = true;
     }
     peer_respond(peer, request, result, MCP_KEEP_UNSAID);
@@ -135,6 +137,7 @@ bool mcp_handshake_admit(struct rpc_peer *peer, struct rpc_request *request, con
 {
     request->context.era = &era;
     request->context.can_elicit = peer->can_elicit;
+    request->context.has_ui = peer->has_ui;
     if (has_client_key(meta)) {
         peer_refuse(peer, request, RPC_INVALID_PARAMS,
                     "Invalid _meta: " MCP_META_VERSION " is required", NULL);

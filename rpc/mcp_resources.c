@@ -5,11 +5,17 @@
 
 static bool have_resources(struct rpc_peer *peer, struct rpc_request *request)
 {
-    if (peer->tools.resources) {
+    if (peer->tools.resources || request->context.has_ui) {
         return true;
     }
     peer_refuse(peer, request, RPC_METHOD_NOT_FOUND, "Method not found", NULL);
     return false;
+}
+
+/* A client that shows views may list resources, of which there are none. */
+static void respond_empty(struct rpc_peer *peer, struct rpc_request *request, const char *name)
+{
+    peer_respond(peer, request, json_pack("{s:[]}", name), MCP_KEEP_LONG);
 }
 
 /* The request as a call; NULL: it was refused. */
@@ -35,6 +41,10 @@ void mcp_resources_list(struct rpc_peer *peer, struct rpc_request *request)
         peer_refuse(peer, request, RPC_INVALID_PARAMS, "Unknown cursor", NULL);
         return;
     }
+    if (!peer->tools.resources) {
+        respond_empty(peer, request, "resources");
+        return;
+    }
     struct rpc_call *call = hold(peer, request);
     if (call) {
         peer->tools.resources->list(peer->tools.ctx, call, json_string_value(cursor));
@@ -51,6 +61,10 @@ void mcp_resources_templates(struct rpc_peer *peer, struct rpc_request *request)
         peer_refuse(peer, request, RPC_INVALID_PARAMS, "Unknown cursor", NULL);
         return;
     }
+    if (!peer->tools.resources) {
+        respond_empty(peer, request, "resourceTemplates");
+        return;
+    }
     json_t *templates = peer->tools.resources->templates(peer->tools.ctx);
     peer_respond(peer, request,
                  templates ? json_pack("{s:o}", "resourceTemplates", templates) : NULL,
@@ -60,16 +74,24 @@ void mcp_resources_templates(struct rpc_peer *peer, struct rpc_request *request)
 void mcp_resources_read(struct rpc_peer *peer, struct rpc_request *request)
 {
     const json_t *uri = json_object_get(request->params, "uri");
+    const char *name = rpc_text_plain(uri);
+    json_t *view = name && peer->tools.page ? peer->tools.page(peer->tools.ctx, name) : NULL;
+    if (view) {
+        peer_respond(peer, request, json_pack("{s:[o]}", "contents", view), MCP_KEEP_LONG);
+        return;
+    }
     if (!have_resources(peer, request)) {
         return;
     }
-    if (!rpc_text_plain(uri)) {
+    if (!name) {
         peer_refuse(peer, request, RPC_INVALID_PARAMS, "Invalid params: uri must be a string",
                     NULL);
         return;
     }
     struct rpc_call *call = hold(peer, request);
-    if (call) {
-        peer->tools.resources->read(peer->tools.ctx, call, json_string_value(uri));
+    if (call && peer->tools.resources) {
+        peer->tools.resources->read(peer->tools.ctx, call, name);
+    } else if (call) {
+        rpc_call_not_found(call, name);
     }
 }

@@ -14,11 +14,30 @@ json_t *mcp_server_info(const struct rpc_peer *peer)
                      peer->config.server_title, "version", peer->config.server_version);
 }
 
-json_t *mcp_greeting(const struct rpc_peer *peer)
+json_t *mcp_greeting(const struct rpc_peer *peer, bool has_ui)
 {
     json_t *instructions = peer->tools.instructions(peer->tools.ctx);
-    return json_pack("{s:{s:{}, s:o*}, s:o*}", "capabilities", "tools", "resources",
-                     peer->tools.resources ? json_object() : NULL, "instructions", instructions);
+    return json_pack("{s:{s:{}, s:o*, s:o*}, s:o*}", "capabilities", "tools", "resources",
+                     peer->tools.resources || has_ui ? json_object() : NULL, "extensions",
+                     has_ui ? json_pack("{s:{}}", MCP_EXTENSION_UI) : NULL, "instructions",
+                     instructions);
+}
+
+/* Source: ext-apps specification/2026-01-26/apps.mdx, "Client<>Server Capability Negotiation". */
+bool mcp_ui_declared(const struct rpc_peer *peer, const json_t *capabilities)
+{
+    const json_t *types = json_object_get(
+        json_object_get(json_object_get(capabilities, "extensions"), MCP_EXTENSION_UI),
+        "mimeTypes");
+    size_t i = 0;
+    const json_t *type = NULL;
+    json_array_foreach (types, i, type) {
+        const char *text = rpc_text_plain(type);
+        if (peer->tools.page && text && strcmp(text, RPC_VIEW_TYPE) == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 void mcp_tools_list(struct rpc_peer *peer, struct rpc_request *request)

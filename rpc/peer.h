@@ -46,6 +46,7 @@ struct request_context {
     json_t *progress_token;  /* owned; NULL: no progress is requested */
     bool can_elicit;         /* the client can ask its user */
     bool has_tasks;          /* the client takes a task for a result */
+    bool has_ui;             /* the client shows views */
     json_t *input_responses; /* owned: ElicitResults by key, or NULL */
 };
 
@@ -75,6 +76,7 @@ struct rpc_peer {
     void *arg;                  /* of written */
     enum mcp_version version;   /* of the last initialize */
     bool can_elicit;            /* of the last initialize: the client can ask its user */
+    bool has_ui;                /* the same: the client shows views */
     unsigned elicitations;      /* sent so far: numbers their ids */
     bool greeted;               /* the first handshake has had its response */
     struct rpc_call *calls;     /* in flight, and cancelled ones that have not ended */

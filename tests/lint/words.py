@@ -111,6 +111,7 @@ FILES = [
 # Retired words that are right in some lines: the word, what the line has, the reason.
 EXCEPTIONS = [
     ("profile", r"seccomp|app_?armor|profiler|cprofile", "profiles of seccomp, of AppArmor and of Python"),
+    ("profile", r"mcp-app", "the MIME type of a view"),
     ("broker", r"dbus-broker", "a program's name"),
     ("settle", r"udev-settle|execution\.settle", "the names of a unit and of a function of ext-tasks"),
     ("proven", r'"proven"', "a key of doctor --json, which programs read"),
