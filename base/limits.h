@@ -49,6 +49,11 @@
 /* The value as JSON, which programs read: whole or absent, and no deeper than parsers like it. */
 #define LIMIT_RESULT_JSON_BYTES (64UL << 10)
 #define LIMIT_RESULT_JSON_DEPTH 64U
+/* What people see of the values of a run, as JSON, and the results whose data is kept for views. */
+#define LIMIT_VIEW_BYTES (100UL << 10)
+#define LIMIT_VIEWS 32U
+#define LIMIT_VIEW_LIBRARY_PART_BYTES (512UL << 10) /* of a library's script, in one result */
+#define LIMIT_VIEW_LIBRARY_PARTS 64U
 /* Name of an overflow file. Twice that is enough for its path. */
 #define LIMIT_OVERFLOW_NAME_BYTES 320UL
 #define LIMIT_INTERRUPT_GRACE_MS 1000U /* from KeyboardInterrupt to SIGKILL */

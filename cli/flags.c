@@ -166,6 +166,17 @@ static void take_host(struct options *options, const struct flag *, const char *
     }
 }
 
+static void take_ui(struct options *options, const struct flag *flag, const char *value)
+{
+    if (strcmp(value, "on") != 0 && strcmp(value, "static") != 0 && strcmp(value, "off") != 0) {
+        options_error(options, "--%s takes on, static or off, not \"%.64s\"", flag->name, value);
+        return;
+    }
+    options->ui = strcmp(value, "on") == 0    ? TOOLS_UI_ON
+                  : strcmp(value, "off") == 0 ? TOOLS_UI_OFF
+                                              : TOOLS_UI_STATIC;
+}
+
 static void take_structured(struct options *options, const struct flag *, const char *)
 {
     options->structured = true;
@@ -282,6 +293,9 @@ const struct flag flags[] = {
      FIELD(record.required)},
     {"resources", NULL, "offer workspace files as MCP resources", NULL, take_switch,
      FIELD(resources)},
+    {"ui", "on|static|off",
+     "show results to the user, in clients with MCP Apps; static:\nwithout scripts of the results",
+     "on", take_ui},
     {"structured", NULL, "send structuredContent in results, for clients that read it", NULL,
      take_structured},
     {"isolation", "LEVEL", "isolation level: auto, full, container or best", "auto", take_isolation,

@@ -349,6 +349,7 @@ void options_parse(int argc, char **argv, struct options *ret_options)
     *options = (struct options){.timeout_ms = DEFAULT_TIMEOUT_MS,
                                 .max_timeout_ms = DEFAULT_MAX_TIMEOUT_MS,
                                 .wait_ms = DEFAULT_WAIT_MS,
+                                .ui = TOOLS_UI_ON,
                                 .jobs = DEFAULT_JOBS,
                                 .record.bytes = DEFAULT_RECORD_BYTES};
     box_spec_init(&options->spec);

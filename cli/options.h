@@ -7,6 +7,7 @@
 #include "sandbox/sandbox.h"
 #include "tools/install/install_config.h"
 #include "tools/servers/tools_file.h"
+#include "tools/tools.h"
 
 /* The command line. */
 
@@ -76,6 +77,7 @@ struct options {
     unsigned setting_count;
     unsigned config_line; /* the line being read, or 0 */
     bool memory_given;    /* --memory with a size */
+    enum tools_ui ui;
     bool resources;
     bool structured;
     bool hand_on_stdin; /* run --stdin */

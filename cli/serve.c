@@ -73,6 +73,7 @@ static int serve(struct server *server, struct options *options)
         .wait_ms = options->wait_ms,
         .jobs = (unsigned)options->jobs,
         .error = options->error[0] ? options->error : NULL,
+        .ui = options->ui,
         .resources = options->resources,
         .install = &options->install,
         .tools_file = options->tools,

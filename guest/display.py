@@ -72,7 +72,10 @@ def present(session, value, enter):
         text = text_of(value, enter)
     else:
         text = cut(text)
-    return "\n".join([text] + paths)
+    text = "\n".join([text] + paths)
+    if session.shown is not None:
+        session.guard([], "the form for people", enter, load("shown").take, session, value, data, text)
+    return text
 
 
 def is_for(session, hook, value):
@@ -98,7 +101,7 @@ def adopt_plotly(session, module):
     """plotly.io._renderers would open a browser, or show nothing."""
     def show(fig, *args, **kwargs):
         """Take the figure as an image of this call, or write it to an HTML file."""
-        shown, plotly = session.shown_images(), IMPORTED["plotly.io"]
+        shown, plotly, line = session.shown_images(), IMPORTED["plotly.io"], ""
         if shown.full():
             shown.undrawn += 1
             return
@@ -106,7 +109,10 @@ def adopt_plotly(session, module):
             shown.add(plotly.to_image(fig, "png"))
         except Exception:
             path = shown.write(plotly.to_html(fig).encode("utf-8", "replace"), ".html")
-            SYS["stdout"].write("[html: %s; plotly makes images only with the package kaleido]\n" % path)
+            line = "[html: %s; plotly makes images only with the package kaleido]\n" % path
+            SYS["stdout"].write(line)
+        if session.shown is not None:
+            session.guard([], "the form for people", enter, load("shown").take_plotly, session, fig, line)
 
     module.show = show
     module.renderers.default = "json"  # any: with none, a figure as the last value is not shown at all

@@ -115,6 +115,7 @@ class Session:
         self.root = os.getcwd()
         self.tuned = set()
         self.images = None  # those of this cell
+        self.shown = None  # what people see of its values, see shown.py; None: nobody does
         self.saved_images = []
         self.held = ()
         self.error_line = 1
@@ -193,6 +194,7 @@ class Session:
         if program is not None:
             program.begin(fields)
         self.prepare(WARM_UP if warm_up else name, text, fields.get("stdin"))
+        self.shown = load("shown").Shown() if "shown" in fields else None
         started, cpu = clock_gettime_ns(CLOCK_REALTIME_COARSE), process_time_ns()
         result, value, error = ["result", "status", "ok"], None, None
         if not warm_up:
@@ -256,6 +258,8 @@ class Session:
             self.guard(result, "what the code does", load("looks").report, self, text, result)
         if self.images is not None or self.saved_images or changed:
             self.guard(result, "the images", enter, self.report_images, result, changed or ())
+        if self.shown is not None and self.shown.parts:
+            result += ("shown", self.shown.data())
         result += ("cell", self.cell, "cpu_ms", str(cpu // 1000000))
         if resource is not None:
             result += ("peak_bytes", str(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024))

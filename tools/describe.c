@@ -8,6 +8,7 @@
 #include "base/word.h"
 #include "schema/schema.h"
 #include "tools/box/tool.h"
+#include "tools/content/app_view.h"
 #include "tools/content/mounts.h"
 #include "tools/install/install.h"
 #include "tools/install/install_policy.h"
@@ -171,7 +172,8 @@ json_t *describe_tools(void *ctx)
             (void)json_object_set_new(json_object_get(tool, "annotations"), "openWorldHint",
                                       json_true());
         }
-        if ((tools->config.structured &&
+        if (views_link(tools->views, tool) < 0 ||
+            (tools->config.structured &&
              json_object_set_new(tool, "outputSchema", schema_output(schema_name(i))) < 0) ||
             json_array_append_new(list, tool) < 0) {
             json_decref(list);

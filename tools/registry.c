@@ -14,9 +14,11 @@
 #include "tools/box/tool.h"
 #include "tools/cell_elicitations.h"
 #include "tools/consent.h"
+#include "tools/content/app_view.h"
 #include "tools/content/content.h"
 #include "tools/content/recorded.h"
 #include "tools/egress_consent.h"
+#include "tools/files/read_view.h"
 #include "tools/install/install.h"
 #include "tools/jobs/jobs.h"
 #include "tools/jobs/tasks.h"
@@ -128,6 +130,9 @@ static bool tools_start(void *ctx, struct rpc_call *call, const char *name, json
         return true;
     }
     enum order_kind kind = registry[row].kind;
+    if (registry[row].begin == read_file_call && read_view(tools, call, checked)) {
+        return true;
+    }
     if (kind == ORDER_RUN) {
         kind = run_python_is_wait(checked) ? ORDER_WAIT
                : json_is_true(json_object_get(checked, "fresh")) ||
@@ -250,7 +255,8 @@ int tools_new(struct loop *loop, const struct tools_config *config, struct tools
     orders_init(tools->orders, tools);
     jobs_init(tools->jobs, tools, &hooks);
     tools->unshown_changes = json_object();
-    int r = tools->unshown_changes ? 0 : -ENOMEM;
+    tools->views = views_new(config->ui);
+    int r = tools->unshown_changes && tools->views ? 0 : -ENOMEM;
     r = r ? r : server_box_new(loop, config->spec, on_egress, tools, &tools->server_box);
     r = r ? r : sessions_new(loop, tools->server_box, &tools->sessions);
     if (r == 0 && config->tools_file) {
@@ -283,6 +289,7 @@ void tools_free(struct tools *tools)
         consents_done(tools->consents);
         json_decref(tools->hosts->declined);
         json_decref(tools->unshown_changes);
+        views_free(tools->views);
         installs_free(tools->installs);
         server_box_free(tools->server_box);
         sessions_free(tools->sessions);
@@ -292,6 +299,12 @@ void tools_free(struct tools *tools)
         jobs_done(tools->jobs);
         free((struct owned_tools *)tools);
     }
+}
+
+static json_t *tools_page(void *ctx, const char *uri)
+{
+    const struct tools *tools = ctx;
+    return views_page(tools->views, uri);
 }
 
 uint64_t tools_quiet_ms(const struct tools *tools)
@@ -305,6 +318,7 @@ struct rpc_tools tools_for_rpc(struct tools *tools)
                               .structured = tools->config.structured,
                               .resources = tools->config.resources ? &workspace_resources : NULL,
                               .tasks = tools->config.wait_ms ? &job_tasks : NULL,
+                              .page = tools->config.ui != TOOLS_UI_OFF ? tools_page : NULL,
                               .list = describe_tools,
                               .instructions = describe_server,
                               .start = tools_start,

@@ -14,6 +14,13 @@ struct record;
 struct tools_file;
 struct tools;
 
+/* Whether results have a view for people (MCP Apps). */
+enum tools_ui {
+    TOOLS_UI_OFF,
+    TOOLS_UI_STATIC, /* in which no script of a result ever runs */
+    TOOLS_UI_ON,
+};
+
 struct tools_config {
     const struct box_spec *spec; /* borrowed */
     /* spec's egress if the user may be asked to allow more, which is added to it; or NULL. */
@@ -30,6 +37,7 @@ struct tools_config {
     const json_t *start;                  /* members of the record's first line. Borrowed */
     struct tools_file *tools_file;        /* --tools; spec has calls then; NULL: none. Borrowed */
     const char *version;                  /* of the server, for the tool servers. Borrowed */
+    enum tools_ui ui;
     bool resources;  /* the client may list and read the workspace's files by itself */
     bool structured; /* results have structuredContent; spec must have separate_streams then */
 };

@@ -14,6 +14,7 @@ struct jobs;
 struct orders;
 struct sessions;
 struct tool_servers;
+struct views;
 
 /* All is owned by the registry. */
 struct tools {
@@ -27,6 +28,7 @@ struct tools {
     struct egress_consent *hosts;
     struct tool_servers *tool_servers; /* NULL: without --tools */
     struct cell_elicitations *elicitations;
+    struct views *views;
     struct installs *installs; /* NULL: without install_package */
     struct box_python python;  /* once python_seen */
     bool python_seen;

@@ -4,8 +4,11 @@
 #include "base/buf.h"
 #include "base/limits.h"
 #include "base/own.h"
+#include "rpc/call.h"
+#include "rpc/text.h"
 #include "tools/changes/op.h"
 #include "tools/changes/text.h"
+#include "tools/content/app_view.h"
 #include "tools/content/content.h"
 
 struct list_op {
@@ -17,6 +20,23 @@ struct list_op {
 static int read_patch(void *arg, uint64_t at, size_t size, struct buf *out)
 {
     return content_read(*(const int *)arg, at, size, out);
+}
+
+/* For people, a list of the changes and the patch, whichever the model gets. */
+static json_t *for_people(const struct changes_view *view, int patch_fd)
+{
+    OWNED(buf_done) struct buf list = BUF_EMPTY;
+    OWNED(buf_done) struct buf patch = BUF_EMPTY;
+    json_auto_t *unshown = json_object(); /* that the model has not seen them stays true */
+    struct changes_view own = *view;
+    own.unshown = unshown;
+    if (!unshown || changes_text_list(&own, &list) < 0 ||
+        (patch_fd >= 0 && content_read(patch_fd, 0, LIMIT_VIEW_BYTES, &patch) < 0)) {
+        return NULL;
+    }
+    return json_pack(
+        "{s:i, s:o, s:o}", "v", 1, "list", rpc_text(buf_bytes(&list), buf_size(&list)), "patch",
+        buf_size(&patch) ? rpc_text(buf_bytes(&patch), buf_size(&patch)) : json_string(""));
 }
 
 static void listed(void *arg, int error, const void *records, size_t size, int patch_fd)
@@ -41,6 +61,8 @@ static void listed(void *arg, int error, const void *records, size_t size, int p
                             : -EPROTO;
     if (r < 0) {
         changes_text_none(&view);
+    } else if (rpc_call_wants_view(op->call)) {
+        rpc_call_set_meta(op->call, VIEW_META, for_people(&view, patch_fd));
     }
     changes_op_result(op, r, &text, /* is_error= */ false);
 }
@@ -48,7 +70,8 @@ static void listed(void *arg, int error, const void *records, size_t size, int p
 static int list_begin(struct changes_op *op, struct box *box)
 {
     struct list_op *list = (struct list_op *)op;
-    return box_changes_ask(box, list->diff ? BOX_CHANGES_PATCH : BOX_CHANGES_LIST,
+    bool patch = list->diff || rpc_call_wants_view(op->call);
+    return box_changes_ask(box, patch ? BOX_CHANGES_PATCH : BOX_CHANGES_LIST,
                            (const char *const *)op->paths.at, op->paths.count, listed, list);
 }
 

@@ -10,6 +10,7 @@
 #include "rpc/call.h"
 #include "rpc/code.h"
 #include "tools/box/tool.h"
+#include "tools/content/app_view.h"
 #include "tools/content/content.h"
 #include "tools/content/recorded.h"
 #include "tools/jobs/jobs.h"
@@ -316,7 +317,10 @@ static void order_record(struct ordered_call *call)
 static void order_ended(void *arg)
 {
     struct ordered_call *call = arg;
+    bool is_error = false;
     order_record(call);
+    views_keep(call->orders->tools->views, call->arguments, rpc_call_content(call->call, &is_error),
+               rpc_call_meta(call->call, VIEW_META));
     call->call = NULL;
     if (call->job == 0) {
         order_remove(call);

@@ -77,10 +77,11 @@ static const struct part {
     enum part_form form;
     unsigned most; /* how often it may come; one that comes once does not replace what the server
                       knows */
-    size_t characters;
+    size_t characters; /* of FORM_JSON: bytes */
 } result_parts[] = {
     {"value", RUN_VALUE, FORM_TEXT, 1, 17000},
-    {"json", RUN_JSON, FORM_JSON, 1, 0},
+    {"json", RUN_JSON, FORM_JSON, 1, LIMIT_RESULT_JSON_BYTES},
+    {"shown", RUN_SHOWN, FORM_JSON, 1, LIMIT_VIEW_BYTES},
     {"traceback", RUN_TRACEBACK, FORM_TEXT, 1, 14000},
     {"error_type", RUN_ERROR_TYPE, FORM_TEXT, 1, 200},
     {"error_message", RUN_ERROR_MESSAGE, FORM_TEXT, 1, 2200},
@@ -97,7 +98,7 @@ static const struct part {
     {"vars_more", RUN_VARS_MORE, FORM_DIGITS, 1, NUMBER_BYTES},
     {"note", RUN_NOTES, FORM_NOTE, 16, 400},
     {"image", RUN_IMAGES, FORM_PATH, LIMIT_IMAGES, LIMIT_PATH_BYTES},
-    {"claims", RUN_CLAIMS, FORM_JSON, 1, 0},
+    {"claims", RUN_CLAIMS, FORM_JSON, 1, LIMIT_RESULT_JSON_BYTES},
     {"cpu_ms", RUN_CPU_MS, FORM_DIGITS, 1, NUMBER_BYTES},
     {"peak_bytes", RUN_PEAK_BYTES, FORM_DIGITS, 1, NUMBER_BYTES},
 };
@@ -141,7 +142,7 @@ static void take_part(struct run *run, const struct part *part, const struct box
 {
     char note[WORD_PHRASE + 1];
     if (part->form == FORM_JSON) {
-        if (value->size <= LIMIT_RESULT_JSON_BYTES) {
+        if (value->size <= part->characters) {
             run_add(run, part->fact, value->data, value->size);
         }
         return;

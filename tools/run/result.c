@@ -8,6 +8,7 @@
 #include "base/parse.h"
 #include "rpc/call.h"
 #include "rpc/text.h"
+#include "tools/content/app_view.h"
 #include "tools/content/content.h"
 #include "tools/content/resource_uri.h"
 #include "tools/run/structured.h"
@@ -67,6 +68,9 @@ void result_send(struct rpc_call *call, const struct run *run, const json_t *ima
         append_links(call, run, blocks);
     }
     rpc_call_set_meta(call, "sandpiper/result", structured_value(run));
+    if (rpc_call_wants_view(call)) {
+        rpc_call_set_meta(call, VIEW_META, structured_view(run, json_array_size(images) > 0));
+    }
     rpc_call_result(call, blocks, structured, run_is_error(run));
 }
 

@@ -71,7 +71,8 @@ enum run_fact {
     RUN_IMAGES,             /* paths */
     RUN_LISTS = RUN_IMAGES, /* the last of them */
     RUN_VALUE,
-    RUN_JSON, /* the value as JSON text */
+    RUN_JSON,  /* the value as JSON text */
+    RUN_SHOWN, /* what people see of values: JSON text, see guest/shown.py */
     RUN_TRACEBACK,
     RUN_ERROR_TYPE,
     RUN_ERROR_MESSAGE,
@@ -133,6 +134,7 @@ struct run_request {
     bool reset;
     bool fresh;       /* in an interpreter of its own that is discarded, */
     bool branch;      /* or in a copy of the session's that is discarded */
+    bool shown;       /* the client shows a view: RUN_SHOWN is wanted */
     bool undo;        /* before the code: restore the state before the last call, */
     char restore[65]; /* or the state of this name; empty: neither */
     char save[65];    /* the name for the state after the code; empty: none */

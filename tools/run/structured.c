@@ -208,6 +208,16 @@ json_t *structured_run(const struct run *run, bool has_images)
     return object;
 }
 
+json_t *structured_view(const struct run *run, bool has_images)
+{
+    const struct run_text *shown = &run->facts[RUN_SHOWN];
+    json_t *object = structured_run(run, has_images);
+    set(object, "v", json_integer(1));
+    set(object, "shown", rpc_text_value(shown->data, shown->size, LIMIT_RESULT_JSON_DEPTH));
+    (void)json_object_del(object, "result_json"); /* people read its text */
+    return object;
+}
+
 json_t *structured_running(const struct run *run, const struct output *printed, const char *status)
 {
     uint64_t ns = run->started_ns ? clock_now_ns() - run->started_ns : 0;

@@ -9,6 +9,9 @@ struct run;
  * has_images: the result also has image blocks. */
 json_t *structured_run(const struct run *run, bool has_images);
 
+/* The same for people, with what the code has shown in forms that only they get. */
+json_t *structured_view(const struct run *run, bool has_images);
+
 /* The same for a job that goes on. printed: what it has printed. */
 json_t *structured_running(const struct run *run, const struct output *printed, const char *status);
 

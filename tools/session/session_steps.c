@@ -105,6 +105,10 @@ void session_send(struct session *session)
         fields[count++] = (struct box_field){"once", 4};
         fields[count++] = (struct box_field){"1", 1};
     }
+    if (request->shown) {
+        fields[count++] = (struct box_field){"shown", 5};
+        fields[count++] = (struct box_field){"1", 1};
+    }
     count += program_fields(request->program, fields + count);
     count += session_packages_fields(session, &layers, fields + count);
     session_packages_sent(session);

@@ -1,0 +1,155 @@
+#include "tools/content/app_view.h"
+
+#include <inttypes.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/limits.h"
+#include "rpc/conn.h"
+#include "rpc/text.h"
+#include "view/page.h"
+
+struct views {
+    enum tools_ui ui;
+    struct buf page; /* empty until somebody needs it */
+    char uri[64];
+    unsigned next; /* place of the oldest */
+    struct {
+        uint64_t key;
+        json_t *data; /* owned; NULL: none */
+    } kept[LIMIT_VIEWS];
+};
+
+/* FNV-1a of 64 bits, which a page computes in one line. */
+#define HASH_START 0xcbf29ce484222325U
+
+static uint64_t hash(uint64_t before, const char *bytes, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        before = (before ^ (unsigned char)bytes[i]) * 0x100000001b3U;
+    }
+    return before;
+}
+
+struct views *views_new(enum tools_ui ui)
+{
+    struct views *views = calloc(1, sizeof *views);
+    if (views) {
+        views->ui = ui;
+    }
+    return views;
+}
+
+void views_free(struct views *views)
+{
+    for (unsigned i = 0; views && i < LIMIT_VIEWS; i++) {
+        json_decref(views->kept[i].data);
+    }
+    if (views) {
+        buf_done(&views->page);
+    }
+    free(views);
+}
+
+static int append_part(struct buf *page, const char *name)
+{
+    const struct embedded *part = view_catalog;
+    while (strcmp(part->name, name) != 0) {
+        part++;
+    }
+    return buf_append(page, part->data, part->size);
+}
+
+/* Makes the page and its URI, which changes with the page: clients keep what they have read. */
+static bool has_page(struct views *views)
+{
+    struct buf *page = &views->page;
+    if (buf_size(page) == 0) {
+        buf_appendf(page,
+                    "<!doctype html>\n<html lang=\"en\" data-scripts=\"%s\"><head>"
+                    "<meta charset=\"utf-8\"><meta name=\"viewport\" "
+                    "content=\"width=device-width, initial-scale=1\">"
+                    "<title>Python result</title>\n<style>\n",
+                    views->ui == TOOLS_UI_ON ? "ask" : "never");
+        append_part(page, "view.css");
+        buf_append_text(page,
+                        "</style></head>\n<body><main id=\"view\" aria-busy=\"true\">"
+                        "<p class=\"wait\" role=\"status\">Running</p></main>\n<script>\n");
+        append_part(page, "view.js");
+        if (buf_append_text(page, "</script></body></html>\n") < 0) {
+            buf_done(page);
+            return false;
+        }
+        (void)snprintf(views->uri, sizeof views->uri, "ui://sandpiper/result-%08" PRIx32,
+                       (uint32_t)hash(HASH_START, buf_bytes(page), buf_size(page)));
+    }
+    return true;
+}
+
+/* The member "ui/resourceUri" is an older name, which some clients still read. */
+int views_link(struct views *views, json_t *tool)
+{
+    const char *name = json_string_value(json_object_get(tool, "name"));
+    bool has_view = strcmp(name, "run_python") == 0 || strcmp(name, "list_changes") == 0 ||
+                    strcmp(name, "apply_changes") == 0;
+    if (views->ui == TOOLS_UI_OFF || !has_view) {
+        return 0;
+    }
+    json_t *meta = has_page(views) ? json_pack("{s:{s:s}, s:s}", "ui", "resourceUri", views->uri,
+                                               "ui/resourceUri", views->uri)
+                                   : NULL;
+    return json_object_update_new(json_object_get(tool, "_meta"), meta);
+}
+
+json_t *views_page(struct views *views, const char *uri)
+{
+    if (views->ui == TOOLS_UI_OFF || !has_page(views) || strcmp(uri, views->uri) != 0) {
+        return NULL;
+    }
+    return json_pack("{s:s, s:s, s:o, s:{s:{s:b}}}", "uri", views->uri, "mimeType", RPC_VIEW_TYPE,
+                     "text", json_stringn(buf_bytes(&views->page), buf_size(&views->page)), "_meta",
+                     "ui", "prefersBorder", true);
+}
+
+/* Of the code and the first text, without the white space at its end. */
+static uint64_t key_of(const json_t *arguments, const json_t *content)
+{
+    const json_t *code = json_object_get(arguments, "code");
+    const json_t *text = json_object_get(json_array_get(content, 0), "text");
+    const char *bytes = json_string_value(text);
+    size_t size = json_string_length(text);
+    while (size > 0 && strchr(" \t\r\n", bytes[size - 1])) {
+        size--;
+    }
+    uint64_t key = hash(HASH_START, json_string_value(code), json_string_length(code));
+    return hash(hash(key, "", 1), bytes, size);
+}
+
+void views_keep(struct views *views, const json_t *arguments, const json_t *content,
+                const json_t *data)
+{
+    unsigned at = views->next;
+    if (data && content) {
+        json_decref(views->kept[at].data);
+        views->kept[at].data = json_incref((json_t *)(uintptr_t)data);
+        views->kept[at].key = key_of(arguments, content);
+        views->next = (at + 1) % LIMIT_VIEWS;
+    }
+}
+
+const json_t *views_find(const struct views *views, const char *uri)
+{
+    static const char prefix[] = VIEW_DATA_PREFIX;
+    for (unsigned i = 1; i <= LIMIT_VIEWS; i++) {
+        unsigned at = (views->next + LIMIT_VIEWS - i) % LIMIT_VIEWS; /* the newest first */
+        char name[sizeof prefix + 16];
+        (void)snprintf(name, sizeof name, "%s%016" PRIx64, prefix, views->kept[at].key);
+        if (views->kept[at].data && strcmp(uri, name) == 0) {
+            return views->kept[at].data;
+        }
+    }
+    return NULL;
+}

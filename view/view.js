@@ -1,0 +1,633 @@
+"use strict";
+/* Shows the result of one tool call. All data may have been written by hostile code: it becomes text nodes and
+   nothing else, except in frames that have no rights. What happens on the wire: MCP Apps 2026-01-26. */
+(() => {
+  const host = window.parent;
+  const root = document.documentElement;
+  const main = document.getElementById("view");
+  const mayAsk = root.dataset.scripts === "ask";
+  const LINES = 24, LINES_KEPT = 18, ROWS = 10, ROWS_MORE = 50, CODE_MAX = 50000, DIFF_OPEN = 120;
+
+  /* ---- elements ---- */
+
+  function make(tag, attributes, ...children) {
+    const element = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes || {})) {
+      if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+      else if (value !== null && value !== false) element.setAttribute(name, value === true ? "" : value);
+    }
+    element.append(...children.filter((child) => child !== null && child !== undefined));
+    return element;
+  }
+
+  const button = (name, text, onclick) => make("button", { type: "button", class: name, onclick }, text);
+
+  /* Controls, and characters that are invisible or turn the direction of a line: shown by number. */
+  const ODD = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]|[\u{e0000}-\u{e007f}]/gu;
+
+  function put(element, text) {
+    let at = 0;
+    for (const odd of text.matchAll(ODD)) {
+      const number = odd[0].codePointAt(0).toString(16).toUpperCase().padStart(4, "0");
+      element.append(text.slice(at, odd.index), make("span", { class: "odd" }, "U+" + number));
+      at = odd.index + odd[0].length;
+    }
+    element.append(text.slice(at));
+    return element;
+  }
+
+  const string = (value) => (typeof value === "string" ? value : "");
+  const list = (value) => (Array.isArray(value) ? value : []);
+  const plural = (count, word) => count.toLocaleString("en") + " " + word + (count === 1 ? "" : "s");
+
+  /* ---- what the client sends and gets ---- */
+
+  const waiting = new Map(), frames = new Map(), context = {};
+  let last = 0, capabilities = {}, ready = false, height = 0, input = null, result = null;
+
+  const post = (message) => host.postMessage({ jsonrpc: "2.0", ...message }, "*");
+
+  function ask(method, params) {
+    return new Promise((resolve, reject) => {
+      const id = ++last;
+      const timer = setTimeout(() => { waiting.delete(id); reject(Error("no answer")); }, 30000);
+      waiting.set(id, (message) => {
+        clearTimeout(timer);
+        if (message.error) reject(Error(string(message.error.message) || "refused"));
+        else resolve(message.result || {});
+      });
+      post({ id, method, params });
+    });
+  }
+
+  /* Some clients measure the document, others wait for this. */
+  function fit() {
+    requestAnimationFrame(() => {
+      const now = Math.ceil(main.getBoundingClientRect().bottom);
+      if (ready && now !== height) {
+        height = now;
+        post({ method: "ui/notifications/size-changed", params: { width: innerWidth, height } });
+      }
+    });
+  }
+
+  function answer(message) {
+    const known = message.method === "ping" || message.method === "ui/resource-teardown";
+    post(known ? { id: message.id, result: {} } : { id: message.id, error: { code: -32601, message: "Method not found" } });
+  }
+
+  const notices = {
+    "ui/notifications/tool-input": (params) => { input = params.arguments || {}; draw(); },
+    "ui/notifications/tool-result": (params) => { result = params; draw(); },
+    "ui/notifications/tool-cancelled": (params) => {
+      result = { content: [{ type: "text", text: "[cancelled" + (params.reason ? ": " + string(params.reason) : "") + "]" }] };
+      draw();
+    },
+    "ui/notifications/host-context-changed": (params) => take(params),
+  };
+
+  addEventListener("message", (event) => {
+    const message = event.data;
+    const frame = frames.get(event.source);
+    if (frame && message && Number.isFinite(message.height)) { /* all that a nested frame may say */
+      frame.style.height = Math.min(Math.max(message.height, 24), 1600) + "px";
+    }
+    if (event.source !== host || !message || message.jsonrpc !== "2.0") return;
+    if (message.method === undefined) {
+      const resolve = waiting.get(message.id);
+      waiting.delete(message.id);
+      if (resolve) resolve(message);
+    } else if (message.id !== undefined) answer(message);
+    else if (Object.hasOwn(notices, message.method)) notices[message.method](message.params || {});
+  });
+
+  function take(changes) {
+    Object.assign(context, changes);
+    if (changes.theme) root.dataset.theme = changes.theme === "dark" ? "dark" : "light";
+    for (const [name, value] of Object.entries((changes.styles && changes.styles.variables) || {})) {
+      if (/^--[a-z0-9-]+$/.test(name) && typeof value === "string") root.style.setProperty(name, value);
+    }
+    fit();
+  }
+
+  /* The server's data: only by a tool that reads, so that no user is asked for an approval. */
+  async function read(path) {
+    if (!capabilities.serverTools) throw Error("this app does not pass on what it needs");
+    const got = await ask("tools/call", { name: "read_file", arguments: { path } });
+    const text = string(list(got.content)[0] && got.content[0].text);
+    if (got.isError) throw Error(text);
+    return text;
+  }
+
+  /* ---- text ---- */
+
+  function long(name, text) {
+    const lines = text.split("\n");
+    const pre = make("pre", { class: name });
+    if (lines.length <= LINES) return put(pre, text);
+    put(pre, lines.slice(0, LINES_KEPT).join("\n"));
+    const box = make("div", {}, pre);
+    const more = button("more", "Show all " + plural(lines.length, "line"), () => {
+      put(pre, "\n" + lines.slice(LINES_KEPT).join("\n"));
+      more.remove();
+      pre.tabIndex = -1;
+      pre.focus({ preventScroll: true });
+      fit();
+    });
+    box.append(more);
+    return box;
+  }
+
+  const TOKEN = new RegExp([
+    "(#.*)",
+    "([rbfuRBFU]{0,2}(?:\"\"\"[\\s\\S]*?(?:\"\"\"|$)|'''[\\s\\S]*?(?:'''|$)|\"(?:\\\\.|[^\"\\\\\\n])*\"?|'(?:\\\\.|[^'\\\\\\n])*'?))",
+    "\\b(\\d[\\w.]*)",
+    "\\b(False|None|True|and|as|assert|async|await|break|case|class|continue|def|del|elif|else|except|finally|for|from" +
+      "|global|if|import|in|is|lambda|match|nonlocal|not|or|pass|raise|return|try|while|with|yield)\\b",
+  ].join("|"), "g");
+
+  function highlight(source) {
+    const pre = make("pre", { class: "code" });
+    const text = source.slice(0, CODE_MAX);
+    let at = 0;
+    for (const token of text.matchAll(TOKEN)) {
+      put(pre, text.slice(at, token.index));
+      pre.append(put(make("span", { class: token[1] ? "c" : token[2] ? "s" : token[3] ? "n" : "k" }), token[0]));
+      at = token.index + token[0].length;
+    }
+    return put(pre, text.slice(at) + (source.length > CODE_MAX ? "\n… " + plural(source.length - CODE_MAX, "character") + " more" : ""));
+  }
+
+  /* ---- tables ---- */
+
+  const isNumber = (value) => typeof value === "number";
+  const isNone = (value) => value === null || value === undefined;
+
+  const MIDNIGHT = /^\d{4}-\d\d-\d\d 00:00:00$/;
+
+  /* How the values of a column are written: numbers with as many decimals as the one that needs most. */
+  function writer(values) {
+    const given = values.filter((value) => !isNone(value));
+    const numeric = given.length > 0 && given.every(isNumber);
+    if (!numeric && given.every((value) => MIDNIGHT.test(value))) return { write: (value) => String(value).slice(0, 10) };
+    if (!numeric) return { write: (value) => isNumber(value) ? String(+value.toPrecision(7)) : String(value).slice(0, 500) };
+    const decimals = Math.max(...given.map((value) => (String(+value.toPrecision(6)).split(".")[1] || "").length));
+    const plain = decimals <= 6 && given.every((value) => Math.abs(value) < 1e15);
+    return { numeric, write: (value) => plain ? value.toFixed(decimals) : String(+value.toPrecision(7)) };
+  }
+
+  function cell(tag, scope, value, column) {
+    if (isNone(value)) return make(tag, { scope, class: column.numeric ? "none number" : "none" }, "–");
+    const text = column.write(value);
+    return put(make(tag, { scope, class: column.numeric && "number", title: isNumber(value) && text !== String(value) && String(value) }), text);
+  }
+
+  function compare(a, b) {
+    if (isNumber(a) && isNumber(b)) return a - b;
+    return String(a).localeCompare(String(b), "en", { numeric: true });
+  }
+
+  function table(part) {
+    const names = list(part.cols).map(String), rows = list(part.rows).map(list), total = list(part.total).map(Number);
+    const columns = names.map((_, at) => writer(rows.map((row) => row[at])));
+    let shown = ROWS, sorted = -1, order = 1, sequence = rows;
+
+    const heads = names.map((name, at) => make("th", { scope: "col", "aria-sort": "none", class: columns[at].numeric && "number" },
+      put(button("sort", "", () => sort(at)), name || "index")));
+    const body = make("tbody");
+    const note = make("span", { role: "status" });
+    const more = button("more", "More rows", () => { shown += ROWS_MORE; fill(); });
+
+    function sort(at) {
+      order = sorted === at ? -order : 1;
+      sorted = at;
+      heads.forEach((head, other) => head.setAttribute("aria-sort", other !== at ? "none" : order > 0 ? "ascending" : "descending"));
+      const none = rows.filter((row) => isNone(row[at]));
+      sequence = rows.filter((row) => !isNone(row[at])).sort((a, b) => order * compare(a[at], b[at])).concat(none);
+      fill();
+    }
+
+    function fill() {
+      const count = Math.min(shown, rows.length);
+      body.replaceChildren(...sequence.slice(0, count).map((row) => make("tr", {}, ...names.map((_, at) =>
+        cell(at < part.index ? "th" : "td", at < part.index && "row", row[at], columns[at])))));
+      more.hidden = count === rows.length;
+      const all = (Number.isFinite(total[0]) ? total[0] : rows.length);
+      const cut = total[1] + (part.index || 0) > names.length ? ", " + names.length + " of " + plural(total[1], "column") : "";
+      note.textContent = (count < all ? count.toLocaleString("en") + " of " : "") + plural(all, "row") + cut +
+        (all > rows.length ? ". Sorting is among the first " + rows.length.toLocaleString("en") + "." : "");
+      fit();
+    }
+
+    fill();
+    return make("div", {},
+      make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Table" },
+        make("table", {}, make("thead", {}, make("tr", {}, ...heads)), body)),
+      make("div", { class: "row" }, note, more));
+  }
+
+  /* ---- HTML, in frames without rights ---- */
+
+  const STILL = "default-src 'none';style-src 'unsafe-inline';img-src data:;font-src data:";
+  const ALIVE = "default-src 'none';script-src 'unsafe-inline' 'unsafe-eval';style-src 'unsafe-inline';img-src data: blob:;" +
+    "font-src data:;media-src data:;form-action 'none';base-uri 'none'";
+  const REMOVED = "script,link,meta,base,iframe,frame,object,embed,template,noscript,portal,fencedframe";
+  /* Says the height, which a frame of another origin cannot be asked for. */
+  const SAYS_HEIGHT = "<script>(()=>{const e=document.documentElement,f=()=>parent.postMessage({height:Math.ceil(" +
+    "e.getBoundingClientRect().height)},'*');new ResizeObserver(f).observe(e);f()})()</" + "script>";
+
+  const page = (policy, body) => "<!doctype html><html><head><meta charset='utf-8'><meta http-equiv='Content-Security-Policy' content=\"" +
+    policy + "\"><style>html{height:max-content}body{margin:0;font:14px system-ui,sans-serif}</style></head><body>" + body + "</body></html>";
+
+  function still(source) {
+    const parsed = new DOMParser().parseFromString(source, "text/html");
+    for (let i = 0; i < 3; i++) parsed.querySelectorAll(REMOVED).forEach((element) => element.remove());
+    for (const element of parsed.querySelectorAll("*")) {
+      for (const attribute of [...element.attributes]) {
+        if (/^on|^(ping|action|formaction|srcdoc|autofocus|nonce)$/i.test(attribute.name) ||
+            (/href$/i.test(attribute.name) && !attribute.value.startsWith("#")) ||
+            (/^(src|srcset|poster|background|data)$/i.test(attribute.name) && !attribute.value.startsWith("data:"))) element.removeAttribute(attribute.name);
+      }
+    }
+    const styles = [...parsed.querySelectorAll("head style")].map((style) => style.outerHTML).join("");
+    const frame = make("iframe", { sandbox: "allow-same-origin", title: "HTML output", referrerpolicy: "no-referrer" });
+    frame.addEventListener("load", () => {
+      let inside = 240; /* where the view itself has no origin */
+      try { inside = frame.contentDocument.documentElement.getBoundingClientRect().height; } catch { /* not readable */ }
+      frame.style.height = Math.min(Math.max(Math.ceil(inside), 24), 1600) + "px";
+      fit();
+    });
+    frame.srcdoc = page(STILL, styles + parsed.body.innerHTML);
+    return frame;
+  }
+
+  function alive(title, body) {
+    const frame = make("iframe", { sandbox: "allow-scripts", title, referrerpolicy: "no-referrer" });
+    frame.srcdoc = page(ALIVE, body + SAYS_HEIGHT);
+    frame.addEventListener("load", fit);
+    new ResizeObserver(fit).observe(frame);
+    queueMicrotask(() => frame.contentWindow && frames.set(frame.contentWindow, frame));
+    return frame;
+  }
+
+  function html(part) {
+    const source = string(part.s);
+    const frame = make("div", { class: "frame" }, still(source));
+    const hasScripts = /<script|\son[a-z]+\s*=|javascript:/i.test(source);
+    if (!hasScripts) return frame;
+    if (!mayAsk) return make("div", {}, frame, make("div", { class: "row" }, "Its scripts do not run here."));
+    const press = button("press", "Run its scripts", () => {
+      const runs = press.textContent.startsWith("Run");
+      frame.replaceChildren(runs ? alive("HTML output, with scripts", source) : still(source));
+      press.textContent = runs ? "Stop its scripts" : "Run its scripts";
+      fit();
+    });
+    return make("div", {}, frame, make("div", { class: "row" }, press, "They see nothing but their own page."));
+  }
+
+  let library = null;
+
+  async function loadLibrary(path) {
+    let script = "";
+    for (let part = 0, more = " "; more; part++) {
+      more = await read("sandpiper://lib" + path + "?part=" + part);
+      script += more;
+    }
+    return script;
+  }
+
+  function plotly(part) {
+    const box = make("div", { class: "box" });
+    if (!mayAsk || !capabilities.serverTools) {
+      box.append(make("p", { class: "dim" }, !mayAsk ? "Interactive plots do not run here (--ui static)."
+        : "An interactive plot, which this app does not pass on the parts of."));
+      return box;
+    }
+    const press = button("press", "Show the interactive plot", async () => {
+      box.replaceChildren(make("p", { class: "dim wait", role: "status" }, "Loading the plot"));
+      fit();
+      try {
+        library = library || loadLibrary(string(part.lib));
+        const script = (await library).replace(/<\/script/gi, "<\\/script");
+        const figure = JSON.stringify(part.fig).replace(/</g, "\\u003c");
+        box.replaceChildren(alive("Interactive plot", "<div id='p' style='height:360px'></div><script>" + script +
+          "</" + "script><script>{const f=" + figure + ";Plotly.newPlot('p',f.data||[],f.layout||{},{responsive:true,displaylogo:false})}</" + "script>"));
+        box.className = "frame";
+      } catch (error) {
+        library = null;
+        box.replaceChildren(put(make("p"), "The interactive plot cannot be shown: " + error.message));
+      }
+      fit();
+    });
+    box.append(make("div", { class: "row" }, press));
+    return box;
+  }
+
+  /* ---- a run of code ---- */
+
+  const IMAGE_TYPES = /^image\/(png|jpeg|gif|webp)$/;
+
+  function figure(block, number, count, path) {
+    const name = path ? path.split("/").pop() : "";
+    const title = "Figure" + (count > 1 ? " " + number + " of " + count : "") + (name ? ": " + name : "");
+    return make("figure", {},
+      make("img", { src: "data:" + block.mimeType + ";base64," + block.data, alt: title, onload: fit }),
+      put(make("figcaption"), title));
+  }
+
+  const kinds = { table, html, plotly };
+
+  /* The output, with what code has shown in the places where its texts stand. */
+  function flow(text, shown, figures) {
+    const parts = [];
+    const places = [];
+    let from = 0;
+    for (const one of shown) {
+      const at = one.as ? text.indexOf(one.as.trimEnd(), from) : -1;
+      if (at < 0) continue;
+      from = at + one.as.trimEnd().length;
+      places.push({ at, end: from, one });
+    }
+    figures.forEach((one) => {
+      const line = "[image: " + one.path + "]";
+      const at = one.path ? text.indexOf(line) : -1;
+      if (at >= 0 && !places.some((place) => at < place.end && at + line.length > place.at)) places.push({ at, end: at + line.length, one });
+    });
+    let done = 0;
+    for (const { at, end, one } of places.sort((a, b) => a.at - b.at)) {
+      if (text.slice(done, at).trim()) parts.push(long("", text.slice(done, at).replace(/\n$/, "")));
+      parts.push(one.draw());
+      one.placed = true;
+      done = text[end] === "\n" ? end + 1 : end;
+    }
+    if (text.slice(done).trim()) parts.push(long("", text.slice(done).replace(/\n$/, "")));
+    return parts;
+  }
+
+  function traceback(error) {
+    const text = string(error.traceback).trimEnd();
+    const at = text.lastIndexOf("\n") + 1;
+    const title = string(error.type) ? error.type + (string(error.message) ? ": " + error.message : "") : text.slice(at);
+    const rest = text.endsWith(title) ? text.slice(0, text.length - title.length).trimEnd() : text;
+    return make("div", { class: "trace", role: "group", "aria-label": "Error" },
+      put(make("strong"), title), rest ? long("", rest) : null);
+  }
+
+  function labelled(label, element) {
+    return make("div", { class: "value" }, make("span", { class: "label" }, label), element);
+  }
+
+  /* "[ok 3 ms | vars: +x]" → ["ok 3 ms", "vars: +x"] */
+  const segments = (status) => string(status).trim().replace(/^\[|\]$/g, "").split(" | ");
+
+  function size(bytes) {
+    const units = ["B", "kB", "MB", "GB"];
+    let unit = 0;
+    for (; bytes >= 999.5 && unit < 3; unit++) bytes /= 1000;
+    return (unit && bytes < 9.95 ? bytes.toFixed(1) : Math.round(bytes)) + " " + units[unit];
+  }
+
+  function names(label, items) {
+    return items.length ? make("div", {}, label, ...items) : null;
+  }
+
+  const SIGNS = { created: "+", changed: "~", removed: "−" };
+
+  function foot(data, rest) {
+    const variables = list(data.variables).map((text) => {
+      const [, name, kind] = /^(\S+) ?([\s\S]*)$/.exec(string(text)) || [null, "", ""];
+      const code = put(make("code"), name);
+      if (kind) code.append(put(make("span"), " " + kind));
+      return code;
+    });
+    const files = list(data.files).map((file) => {
+      const code = put(make("code"), (SIGNS[file.change] || "") + string(file.path));
+      if (file.size) code.append(make("span", {}, " " + size(file.size)));
+      return code;
+    });
+    const others = rest.filter((text) => !/^(vars|files):/.test(text));
+    const element = make("footer", { class: "foot" }, names("variables", variables), names("files", files),
+      ...others.map((text) => put(make("p"), text)));
+    return element.childNodes.length ? element : null;
+  }
+
+  function head(outcome, open) {
+    const source = string(input && input.code);
+    const [, word, more] = /^(\w[\w ]*?)(?=$|[:,]| \d)([\s\S]*)$/.exec(outcome) || [null, outcome, ""];
+    const expand = list(context.availableDisplayModes).includes("fullscreen") && context.displayMode !== "fullscreen"
+      ? button("wide", "Full screen", () => ask("ui/request-display-mode", { mode: "fullscreen" })
+        .then((got) => take({ displayMode: got.mode }), () => {})) : null;
+    const status = make("span", { role: "status" }, put(make("b"), word), put(document.createDocumentFragment(), more));
+    const lines = source ? make("span", { class: "fold" }, "Code, " + plural(source.split("\n").length, "line")) : null;
+    if (!source) return make("div", { class: "head" }, make("p", {}, status, expand));
+    return make("details", { class: "head", open, ontoggle: fit }, make("summary", {}, status, lines, expand), highlight(source));
+  }
+
+  function mood(outcome) {
+    if (/^(ok|exit code 0|applied|discarded)\b/.test(outcome)) return "ok";
+    return /^(cancelled|stopped|running|\d+ change|no change)/.test(outcome) ? "off" : "bad";
+  }
+
+  function showRun(data, images) {
+    const [outcome, ...rest] = segments(data.summary);
+    const paths = list(data.images);
+    const figures = images.map((block, at) => ({ path: string(paths[at]), draw: () => figure(block, at + 1, images.length, string(paths[at])) }));
+    const shown = list(data.shown).filter((one) => one && Object.hasOwn(kinds, one.t)).map((one) => ({ as: string(one.as), draw: () => attempt(kinds[one.t], one) }));
+    const value = string(data.result).replace(/^\n/, "");
+    const parts = flow(string(data.stdout), shown, figures);
+    if (string(data.stderr)) parts.push(labelled("stderr", long("err", data.stderr.trimEnd())));
+    const left = shown.filter((one) => !one.placed);
+    const of = value ? left.filter((one) => one.as && one.as.trim() === value.trim()).pop() : null;
+    for (const one of left) if (one !== of) parts.push(one.draw());
+    if (of) parts.push(of.draw());
+    else if (value) parts.push(...valueParts(value, figures));
+    for (const one of figures) if (!one.placed) parts.push(one.draw());
+    if (data.error) parts.push(traceback(data.error));
+    if (data.error && string(data.error.hint)) parts.push(put(make("p", { class: "hint" }), data.error.hint));
+    if (string(data.output_file)) parts.push(put(make("p", { class: "dim" }), "The whole output is in " + data.output_file));
+    if (!parts.length && mood(outcome) === "ok") parts.push(make("p", { class: "dim" }, "No output"));
+    present(outcome, [head(outcome, Boolean(data.error)), ...parts, foot(data, rest)]);
+  }
+
+  /* A value that names an image is that image. */
+  function valueParts(value, figures) {
+    const parts = flow(value, [], figures);
+    return parts.length === 1 && !figures.some((one) => one.placed && value.includes(one.path))
+      ? [labelled("Out", long("", value))] : parts;
+  }
+
+  function attempt(draw, part) {
+    try { return draw(part); } catch { return make("p", { class: "dim" }, "A part of this result cannot be shown."); }
+  }
+
+  /* ---- changes ---- */
+
+  const QUOTED = '"(?:\\\\.|[^"\\\\])*"';
+  const LISTED = new RegExp("^([+~-]) (" + QUOTED + "|.*?)((?: (?:\\+\\d+ -\\d+|[\\d.]+ [kMGT]?B|symlink to .*?|symlink|special file))*)((?: \\([^()]*\\))*)$");
+
+  /* The files of a patch. Lines of a hunk are counted: what they begin with is the files' own. */
+  function parsePatch(text) {
+    const files = [], lines = text.split("\n");
+    let file = null, left = [0, 0];
+    for (const line of lines) {
+      if (file && (left[0] > 0 || left[1] > 0)) {
+        const sign = line[0];
+        if (sign !== "+" && sign !== "\\") left[0]--;
+        if (sign !== "-" && sign !== "\\") left[1]--;
+        file.lines.push(line);
+        continue;
+      }
+      const hunk = /^@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@/.exec(line);
+      const path = /^(?:---|\+\+\+) (?:"[ab]\/((?:\\.|[^"\\])*)"|[ab]\/(.*?))\t?$/.exec(line);
+      const other = new RegExp("^# (" + QUOTED + "|[^:]*): (.*)$").exec(line);
+      if (line.startsWith("diff --git ")) {
+        const [, quoted, plain] = /^diff --git .* (?:"b\/((?:\\.|[^"\\])*)"|b\/(.*))$/.exec(line) || [null, null, line];
+        files.push(file = { path: plain || '"' + quoted + '"', lines: [] });
+      } else if (file && hunk) {
+        left = [Number(hunk[1] ?? 1), Number(hunk[2] ?? 1)];
+        file.lines.push(line);
+      } else if (file && path) file.path = path[2] ?? '"' + path[1] + '"';
+      else if (other) files.push({ path: other[1], lines: [], note: other[2] });
+      else if (file && line.startsWith("\\")) file.lines.push(line);
+      else if (line.startsWith("[")) file = null;
+    }
+    return files;
+  }
+
+  function parseList(text) {
+    return text.split("\n").map((line) => LISTED.exec(line)).filter(Boolean)
+      .map(([, sign, path, what, marks]) => ({ sign, path, what: what.trim(), marks: [...marks.matchAll(/\(([^()]*)\)/g)].map((mark) => mark[1]) }));
+  }
+
+  const SIGN_NAMES = { "+": ["new", "new"], "~": ["edit", "changed"], "-": ["gone", "removed"] };
+
+  function mark(text) {
+    return put(make("span", { class: /changed by you|conflict/.test(text) ? "mark bad" : "mark" }), text);
+  }
+
+  function diff(lines) {
+    const pre = make("pre", { class: "diff", tabindex: "0" });
+    for (const line of lines) {
+      const name = { "+": "add", "-": "del", "@": "at", "\\": "at" }[line[0]];
+      pre.append(put(make("span", { class: name }), line));
+    }
+    return pre;
+  }
+
+  function changedFile(row, patch, open) {
+    const [name, word] = SIGN_NAMES[row.sign] || ["edit", "changed"];
+    const title = [make("span", { class: name }, word), put(make("span", { class: "path" }), row.path),
+      row.what ? put(make("span", { class: "dim" }), row.what) : null,
+      patch && patch.note ? put(make("span", { class: "dim" }), patch.note) : null, ...row.marks.map(mark)];
+    if (!patch || !patch.lines.length) return make("div", { class: "file" }, make("p", {}, ...title));
+    return make("details", { class: "file", open, ontoggle: fit }, make("summary", {}, ...title), diff(patch.lines));
+  }
+
+  function showChanges(listText, patchText) {
+    const patches = parsePatch(patchText);
+    let rows = parseList(listText);
+    if (!rows.length) rows = patches.map(({ path, lines }) => ({ sign: "~", path, marks: [],
+      what: "+" + lines.filter((line) => line[0] === "+").length + " -" + lines.filter((line) => line[0] === "-").length }));
+    const open = patches.reduce((sum, file) => sum + file.lines.length, 0) <= DIFF_OPEN;
+    const end = segments(/\[[^\n]*\]\s*$/.exec(listText)?.[0] ?? "[changes]").join(" | ");
+    const [outcome, ...rest] = end.split("; ");
+    present(outcome, [head(outcome, false), ...rest.map((text) => put(make("p", { class: "dim" }), text)),
+      ...rows.map((row) => changedFile(row, patches.find((file) => file.path === row.path), open))]);
+  }
+
+  function showApplied(text) {
+    const [outcome, ...lines] = text.trimEnd().split("\n");
+    const end = lines.length && lines[lines.length - 1].startsWith("[") ? segments(lines.pop()) : [];
+    const rows = lines.filter(Boolean).map((line) => {
+      const [, path, why] = new RegExp("^(" + QUOTED + "|[^:]*): ([\\s\\S]*)$").exec(line) || [null, line, ""];
+      const isConflict = why.startsWith("conflict");
+      return make("div", { class: "file" }, make("p", {}, put(make("span", { class: "path" }), path),
+        isConflict ? mark("conflict") : null, put(make("span", { class: "dim" }), why)));
+    });
+    present(outcome, [head(outcome, false), ...rows, ...end.map((text) => put(make("p", { class: "dim" }), text))]);
+  }
+
+  /* ---- the whole page ---- */
+
+  function present(outcome, parts) {
+    main.className = mood(outcome);
+    main.replaceChildren(...parts.filter(Boolean));
+    main.setAttribute("aria-busy", "false");
+    fit();
+  }
+
+  /* A result of which only the text came. */
+  function showText(text, images, isError) {
+    if (/^(applied|discarded) \d+ of \d+/.test(text)) return showApplied(text);
+    if (/^diff --git /.test(text)) return showChanges(/\[[^\n]*\]\s*$/.exec(text)?.[0] ?? "", text);
+    if (/\[(\d+|no) changes?[^\n]*\]\s*$/.test(text) && !string(input && input.code)) return showChanges(text, "");
+    const trimmed = text.trimEnd(), at = trimmed.lastIndexOf("\n[") + 1;
+    const hasStatus = trimmed.startsWith("[", at) && trimmed.endsWith("]");
+    const [outcome, ...rest] = hasStatus ? segments(trimmed.slice(at)) : [isError ? "error" : "ok"];
+    const before = hasStatus ? trimmed.slice(0, at).trimEnd() : trimmed;
+    const gone = trimmed === "{}" || (!trimmed && !images.length);
+    const parts = gone ? [make("p", { class: "dim" }, "This app no longer keeps the output.")] : [];
+    if (!gone && before) parts.push(long(isError ? "err" : "", before));
+    images.forEach((block, number) => parts.push(figure(block, number + 1, images.length, "")));
+    if (!parts.length) parts.push(make("p", { class: "dim" }, "No output"));
+    return present(gone ? "no longer kept" : outcome, [head(gone ? "no longer kept" : outcome, isError), ...parts, foot({}, rest)]);
+  }
+
+  function show(data, images, text) {
+    if (string(data.list) || string(data.patch)) showChanges(string(data.list), string(data.patch));
+    else if (typeof data.summary === "string") showRun(data, images);
+    else throw Error("not understood: " + text.length);
+  }
+
+  /* FNV-1a of 64 bits over code, NUL and the text. */
+  function keyOf(code, text) {
+    let hash = 0xcbf29ce484222325n;
+    for (const byte of new TextEncoder().encode(code + "\0" + text.replace(/[ \t\r\n]+$/, ""))) {
+      hash = ((hash ^ BigInt(byte)) * 0x100000001b3n) & 0xffffffffffffffffn;
+    }
+    return hash.toString(16).padStart(16, "0");
+  }
+
+  async function draw() {
+    const code = string(input && input.code);
+    if (!result) {
+      if (code) {
+        main.className = "off";
+        main.replaceChildren(make("details", { class: "head", ontoggle: fit },
+          make("summary", {}, make("b", { class: "wait", role: "status" }, "Running"), make("span", { class: "fold" }, "Code, " + plural(code.split("\n").length, "line"))),
+          highlight(code)));
+        fit();
+      }
+      return;
+    }
+    const blocks = list(result.content);
+    const texts = blocks.filter((block) => block && block.type === "text").map((block) => string(block.text));
+    const images = blocks.filter((block) => block && block.type === "image" && IMAGE_TYPES.test(block.mimeType) && /^[A-Za-z0-9+/=]*$/.test(block.data));
+    const first = texts[0] ?? "", now = result;
+    const data = result._meta && result._meta["sandpiper/view"];
+    if (data) {
+      try { show(data, images, first); main.dataset.from = "meta"; return; } catch { /* the text says it too */ }
+    }
+    showText(texts.join("\n"), images, result.isError === true);
+    main.dataset.from = "content";
+    if (!capabilities.serverTools || !first) return;
+    try {
+      const found = JSON.parse(await read("sandpiper://view/" + keyOf(code, first)));
+      if (now === result) { show(found, images, first); main.dataset.from = "read"; }
+    } catch { /* no longer kept: the text stays */ }
+  }
+
+  new ResizeObserver(fit).observe(main);
+  ask("ui/initialize", {
+    protocolVersion: "2026-01-26",
+    appInfo: { name: "sandpiper", version: "1" },
+    appCapabilities: { availableDisplayModes: ["inline", "fullscreen"] },
+  }).then((answered) => {
+    capabilities = answered.hostCapabilities || {};
+    ready = true;
+    post({ method: "ui/notifications/initialized", params: {} });
+    take(answered.hostContext || {});
+  }).catch((error) => {
+    main.replaceChildren(put(make("p", { class: "dim" }), "This app did not answer: " + error.message));
+  });
+})();
