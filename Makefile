@@ -41,7 +41,7 @@ demo: all
 	python3 build-aux/demo.py $(BUILD)/sandpiper
 
 check check-all check-quick check-asan check-lint check-denied:
-	build-aux/deps.sh build check
+	build-aux/deps.sh build check $(if $(filter check check-all,$@),view)
 	python3 build-aux/check.py $(@:check-%=%) $(CASES)
 
 check-cpython: all

@@ -330,7 +330,7 @@ def planned(wanted, stack):
     everything = wanted == "all"
     whole = wanted in ("check", "all")
     if whole or wanted == "quick":
-        more = () if wanted == "quick" else ("packages", "denied")
+        more = () if wanted == "quick" else ("packages", "denied", "view")
         yield Run("plain", (*QUICK, *more, *(("clients",) if everything else ())), ROOT / "build", env=PLAIN)
     if whole:
         yield from identity_runs(everything, stack)

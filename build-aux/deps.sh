@@ -20,6 +20,9 @@ for group in "$@"; do
         command -v node >/dev/null 2>&1 || wanted="$wanted nodejs"
         command -v npm >/dev/null 2>&1 || wanted="$wanted npm"
         ;;
+    view) # the page of results, as a client shows it
+        wanted="$wanted chromium"
+        ;;
     bench)
         wanted="$wanted bubblewrap python3-ipykernel python3-jupyter-client python3-matplotlib
             python3-numpy python3-pandas"
@@ -44,7 +47,7 @@ for group in "$@"; do
             libjansson-dev:arm64 libseccomp-dev:arm64 libcap-dev:arm64"
         ;;
     *)
-        echo "usage: deps.sh build|check|bench|cpython|release|image|packaging|aarch64..." >&2
+        echo "usage: deps.sh build|check|view|bench|cpython|release|image|packaging|aarch64..." >&2
         exit 2
         ;;
     esac

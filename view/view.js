@@ -424,7 +424,9 @@
   }
 
   function mood(outcome) {
-    if (/^(ok|exit code 0|applied|discarded)\b/.test(outcome)) return "ok";
+    const [, done, all] = /^(?:applied|discarded) (\d+) of (\d+)/.exec(outcome) || [];
+    if (/^(ok|exit code 0)\b/.test(outcome) || (done && done === all)) return "ok";
+    if (done) return "off";
     return /^(cancelled|stopped|running|\d+ change|no change)/.test(outcome) ? "off" : "bad";
   }
 
@@ -482,16 +484,27 @@
       const other = new RegExp("^# (" + QUOTED + "|[^:]*): (.*)$").exec(line);
       if (line.startsWith("diff --git ")) {
         const [, quoted, plain] = /^diff --git .* (?:"b\/((?:\\.|[^"\\])*)"|b\/(.*))$/.exec(line) || [null, null, line];
-        files.push(file = { path: plain || '"' + quoted + '"', lines: [] });
+        files.push(file = { path: plain || '"' + quoted + '"', lines: [], sign: "~" });
       } else if (file && hunk) {
         left = [Number(hunk[1] ?? 1), Number(hunk[2] ?? 1)];
         file.lines.push(line);
-      } else if (file && path) file.path = path[2] ?? '"' + path[1] + '"';
-      else if (other) files.push({ path: other[1], lines: [], note: other[2] });
+      } else if (file && /^(new|deleted) file mode/.test(line)) file.sign = line[0] === "n" ? "+" : "-";
+      else if (file && path) file.path = path[2] ?? '"' + path[1] + '"';
+      else if (other) files.push({ path: other[1], lines: [], sign: "~", note: other[2] });
       else if (file && line.startsWith("\\")) file.lines.push(line);
       else if (line.startsWith("[")) file = null;
     }
     return files;
+  }
+
+  const ESCAPES = { a: "\x07", b: "\b", f: "\f", n: "\n", r: "\r", t: "\t", v: "\v" };
+
+  /* The bytes of a path. The list puts more paths in quotes than a patch does. */
+  function bytesOf(path) {
+    const utf8 = (text) => String.fromCharCode(...new TextEncoder().encode(text));
+    if (path[0] !== '"') return utf8(path);
+    return path.slice(1, -1).replace(/\\([0-7]{3})|\\(.)|[^\\]+/gs, (all, octal, letter) =>
+      octal ? String.fromCharCode(parseInt(octal, 8)) : letter ? ESCAPES[letter] ?? letter : utf8(all));
   }
 
   function parseList(text) {
@@ -526,25 +539,29 @@
   function showChanges(listText, patchText) {
     const patches = parsePatch(patchText);
     let rows = parseList(listText);
-    if (!rows.length) rows = patches.map(({ path, lines }) => ({ sign: "~", path, marks: [],
-      what: "+" + lines.filter((line) => line[0] === "+").length + " -" + lines.filter((line) => line[0] === "-").length }));
+    const count = (lines, sign) => lines.filter((line) => line[0] === sign).length;
+    if (!rows.length) {
+      rows = patches.map(({ sign, path, lines }) => ({ sign, path, marks: [], what: lines.length ? "+" + count(lines, "+") + " -" + count(lines, "-") : "" }));
+    }
+    const byPath = new Map(patches.map((file) => [bytesOf(file.path), file]));
     const open = patches.reduce((sum, file) => sum + file.lines.length, 0) <= DIFF_OPEN;
     const end = segments(/\[[^\n]*\]\s*$/.exec(listText)?.[0] ?? "[changes]").join(" | ");
     const [outcome, ...rest] = end.split("; ");
     present(outcome, [head(outcome, false), ...rest.map((text) => put(make("p", { class: "dim" }), text)),
-      ...rows.map((row) => changedFile(row, patches.find((file) => file.path === row.path), open))]);
+      ...rows.map((row) => changedFile(row, byPath.get(bytesOf(row.path)), open))]);
   }
 
   function showApplied(text) {
     const [outcome, ...lines] = text.trimEnd().split("\n");
     const end = lines.length && lines[lines.length - 1].startsWith("[") ? segments(lines.pop()) : [];
     const rows = lines.filter(Boolean).map((line) => {
+      const [, sign, done] = /^([+~-]) (.*)$/.exec(line) || [];
+      if (sign) return changedFile({ sign, path: done, what: "", marks: [] });
       const [, path, why] = new RegExp("^(" + QUOTED + "|[^:]*): ([\\s\\S]*)$").exec(line) || [null, line, ""];
-      const isConflict = why.startsWith("conflict");
       return make("div", { class: "file" }, make("p", {}, put(make("span", { class: "path" }), path),
-        isConflict ? mark("conflict") : null, put(make("span", { class: "dim" }), why)));
+        mark(why.startsWith("conflict") ? "conflict" : "not applied"), put(make("span", { class: "dim" }), why)));
     });
-    present(outcome, [head(outcome, false), ...rows, ...end.map((text) => put(make("p", { class: "dim" }), text))]);
+    present(outcome, [head(outcome, false), ...rows, ...end.map((line) => put(make("p", { class: "dim" }), line))]);
   }
 
   /* ---- the whole page ---- */

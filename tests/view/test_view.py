@@ -1,0 +1,201 @@
+"""The view as people see it: Chromium, the official AppBridge, and clients that strip, loosen or lack things.
+
+`One` has a case of each kind, for `make check`.
+"""
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent / "e2e"), str(HERE.parent / "clients")]
+
+import packages  # noqa: E402
+from client import BINARY, SLOW, need_userns  # noqa: E402
+
+CASES = HERE / "cases"
+LEAKS = ["preconnect", "webrtc"]  # what no policy stops in Chromium, docs/VIEW.md
+LARGE = "for i in range(20000): print(i, 'x' * 50)"
+TEXT = "document.getElementById('view').innerText"
+CHANGE = """import os
+open('a.txt', 'w').write('a\\nB\\n'); os.remove('old.py'); open('new <b>.py', 'w').write('--- a\\n+++ b\\n<script>x</script>\\n')
+os.makedirs('.vscode'); open('.vscode/settings.json', 'w').write('{}'); open('bin', 'wb').write(bytes(range(256)))"""
+
+
+def code(name):
+    return {"code": (CASES / f"{name}.py").read_text()}
+
+
+def python():
+    """An interpreter with pandas, or None."""
+    for one in ("/usr/bin/python3", sys.executable):
+        if subprocess.run([one, "-c", "import pandas"], capture_output=True).returncode == 0:
+            return one
+    return None
+
+
+class Looked(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        need_userns()
+        cls.chromium = shutil.which("chromium")
+        if not cls.chromium:
+            raise unittest.SkipTest("chromium: not installed (build-aux/deps.sh view)")
+        cls.node = packages.node()
+
+    def look(self, *cases):
+        """Plays cases of view_host.mjs, all in one browser. Returns what was seen of each, which is as it must be."""
+        place = packages.own(HERE, "view_host.mjs", "host_pages.mjs")
+        given = [{"tool": "run_python", "name": str(at), **case} for at, case in enumerate(cases)]
+        interpreter = python()
+        command = [BINARY, "--memory", "1G", *(["--python", interpreter] if interpreter else [])]
+        done = subprocess.run([self.node, place / "view_host.mjs", self.chromium, *command], input=json.dumps(given), text=True, capture_output=True,
+                              timeout=60 * SLOW * (len(given) + 1), cwd=packages.directory())
+        seen = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual(len(seen), len(given), done.stderr[-2000:])
+        self.assertEqual({one["name"]: one["failed"] for one in seen if one["failed"]}, {}, done.stderr[-2000:])
+        return seen
+
+
+class One(Looked):
+    def test_rich_output_stands_in_its_order(self):
+        seen, = self.look({"input": code("rich"), "evaluate": [
+            "[...document.querySelectorAll('#view > *, iframe, img')].map((e) => e.localName).join()", "document.querySelectorAll('.odd').length",
+            "document.querySelector('iframe').sandbox.value"]})
+        text = seen["found"]["text"]
+        order = [text.index(part) for part in ("progress done U+202E abc <script>alert(1)</script>", "between", "Figure: figure-1-1.png", "Out")]
+        self.assertEqual(order, sorted(order))
+        self.assertEqual(seen["evaluated"][1:], [2, "allow-same-origin"])
+        self.assertIn("styled html", seen["frames"][-1])
+        self.assertNotIn("the script ran", "".join(seen["frames"]))
+
+    def test_a_table_sorts(self):
+        if not python():
+            self.skipTest("python3-pandas: not installed")
+        column = "[...document.querySelectorAll('tbody tr')].map((row) => row.cells[2].textContent).join(' ')"
+        sort = "document.querySelectorAll('th button')[2].click()"
+        seen, = self.look({"input": code("table"), "evaluate": [column, f"{sort}; {column}", f"{sort}; {column}",
+                           "document.querySelectorAll('th')[2].ariaSort", "document.querySelector('.more').click(); document.querySelectorAll('tbody tr').length"]})
+        first, up, down, order, rows = seen["evaluated"]
+        self.assertEqual(first, "0.5 37.5 74.5 10.5 47.5 84.5 20.5 57.5 94.5 30.5")
+        self.assertEqual(up, "0.5 0.5 1.5 1.5 2.5 2.5 3.5 3.5 4.5 4.5")
+        self.assertEqual(down, "100.5 100.5 99.5 99.5 98.5 98.5 97.5 97.5 96.5 96.5")
+        self.assertEqual((order, rows), ("descending", 60))
+        for words in ("loaded 10000", "60 of 10,000 rows. Sorting is among the first 200.", "<b>n</b>", "1152921504606847006", "2026-01-31\t"):
+            self.assertIn(words, seen["found"]["text"])
+
+    def test_nothing_of_a_hostile_output_gets_out(self):
+        still, scripts = self.look({"input": code("hostile"), "hostile": True},
+                                   {"input": code("hostile"), "hostile": True, "clicks": [".press"], "leaks": LEAKS})
+        self.assertEqual(still["found"]["buttons"], ["Run its scripts"])
+        self.assertIn("real result", still["found"]["text"])
+        self.assertNotIn("its script ran", "".join(still["frames"]))
+        self.assertEqual(scripts["calls"], [])
+
+    def test_markup_stays_text(self):
+        seen, = self.look({"input": code("markup"), "evaluate": ["window.FORGED === undefined && document.scripts.length"]})
+        self.assertEqual(seen["evaluated"], [1])
+        self.assertIn("</pre></script><script>document.body", seen["found"]["text"])
+        self.assertIn("U+202E", seen["found"]["text"])
+
+    def test_clients_that_strip_or_lack_things(self):
+        desktop, goose, bare = self.look(*({"host": host, "input": code("rich")} for host in ("desktop", "goose", "bare")))
+        self.assertEqual([one["found"]["from"] for one in (desktop, goose, bare)], ["read", "meta", "content"])
+        self.assertEqual(desktop["found"]["text"].split("\n")[1:], goose["found"]["text"].split("\n")[1:])
+        for words in ("max(3, 4)", "Out: 4", "Figure"):
+            self.assertIn(words, bare["found"]["text"] + bare["result"]["content"][0]["text"] + code("rich")["code"])
+
+    def test_changes_under_review(self):
+        with tempfile.TemporaryDirectory() as directory:
+            for name, text in (("a.txt", "a\nb\n"), ("old.py", "x = 1\n")):
+                pathlib.Path(directory, name).write_text(text)
+            args = ["--cow", "--workspace", directory]
+            before = [["run_python", {"code": CHANGE}], ["file", {"path": directory + "/a.txt", "text": "mine\n"}]]
+            rows = "[...document.querySelectorAll('.file')].map((e) => e.firstChild.innerText.replace(/\\s+/g, ' ')).join('|')"
+            listed, applied = self.look(
+                {"args": args, "before": before, "tool": "list_changes", "input": {}, "evaluate": [rows, "[...document.querySelectorAll('.add')].map((e) => e.textContent).join('|')"]},
+                {"args": args, "before": before[:1], "tool": "apply_changes", "input": {}})
+            self.assertEqual(listed["evaluated"], [
+                "new .vscode/settings.json 2 B only if named: .vscode|changed a.txt +2 -1 also changed by you|new bin 256 B binary, 256 bytes, not in this patch"
+                '|new "new <b>.py" 31 B|removed old.py', "+{}|+a|+B|+--- a|++++ b|+<script>x</script>"])
+            for words in ("applied 3 of 5", "changed\na.txt", "not applied\nkept: ", ".vscode\nnot applied\nother programs"):
+                self.assertIn(words, applied["found"]["text"])
+
+
+class All(Looked):
+    def test_every_client_and_era(self):
+        hosts = ("spec", "opaque", "claude", "desktop", "goose", "bare", "reload", "fixed")
+        cases = [{"host": host, "era": era, "input": code("rich")} for host in hosts for era in ("legacy", "modern")]
+        seen = self.look(*cases, {"era": "auto", "input": code("rich")})
+        for case, one in zip(cases, seen):
+            gone = case["host"] == "reload"
+            self.assertIn("no longer keeps the output" if gone else "between", one["found"]["text"], case)
+
+    def test_every_shape(self):
+        inputs = [code("rich"), code("markup"), {"code": LARGE}, {"code": "1/0"}, {"code": ""}] + ([code("table")] if python() else [])
+        self.look(*({"input": one, **shape} for one in inputs
+                    for shape in ({"theme": "dark"}, {"width": 320}, {"zoom": 2}, {"width": 320, "zoom": 2}, {"width": 1600})))
+
+    def test_every_state(self):
+        cancelled, failed, empty, long = self.look({"input": {"code": "1"}, "cancel": True}, {"input": {"code": "1/0"}}, {"input": {"code": "x = 1"}},
+                                                   {"input": {"code": LARGE}, "clicks": [".more"]})
+        self.assertIn("cancelled", cancelled["found"]["text"])
+        self.assertIn("ZeroDivisionError: division by zero", failed["found"]["text"])
+        self.assertIn("No output", empty["found"]["text"])
+        self.assertLess(empty["height"], 120)
+        self.assertIn("The whole output is in ", long["found"]["text"])
+
+    def test_drawn_at_once(self):
+        """Within a tenth of a second of its data: the best of three, as the machine is busy."""
+        inputs = [{"code": LARGE}] + ([code("table")] if python() else [])
+        for one in inputs:
+            took = min(seen["took"] for seen in self.look(*[{"input": one}] * 3))
+            self.assertLess(took, 100 * SLOW)
+
+    def test_hostile_output_in_every_client(self):
+        still = [{"host": host, "input": code("hostile"), "hostile": True} for host in ("spec", "opaque", "claude", "desktop")]
+        seen = self.look(*still, *({**one, "clicks": [".press"], "leaks": LEAKS} for one in still),
+                         {"args": ["--ui", "static"], "input": code("hostile"), "hostile": True})
+        self.assertEqual(seen[-1]["found"]["buttons"], [])
+        self.assertIn("Its scripts do not run here.", seen[-1]["found"]["text"])
+
+    def test_without_the_extension(self):
+        for era in ("legacy", "modern"):
+            self.look({"ui": False, "era": era, "input": code("rich")})
+
+    def test_a_plot_is_drawn_by_the_script_of_the_package(self):
+        """With a package that draws what it is given: the real one is too large for a test without network."""
+        with tempfile.TemporaryDirectory() as directory:
+            fake(pathlib.Path(directory))
+            show = {"code": f"import sys; sys.path.insert(0, '/data/fake')\nimport plotly.io, plotly\nprint('before')\nplotly.show()"}
+            args = ["--mount", directory + ":fake"]
+            drawn, lacking, static, bare = self.look(
+                {"args": args, "input": show, "clicks": [".press"], "until": ["document.querySelector('iframe')?.clientHeight >= 300"]},
+                {"args": args, "input": {"code": show["code"].replace("plotly.show()", "plotly.__file__ = '/no/plotly.py'; plotly.show()")},
+                 "clicks": [".press"], "until": [f"{TEXT}.includes('cannot be shown')"]},
+                {"args": [*args, "--ui", "static"], "input": show}, {"args": args, "host": "goose", "input": show})
+            self.assertIn("drawn [1,2,3] ä€😀", "".join(drawn["frames"]))
+            self.assertIn("The library is not in the sandbox.", lacking["found"]["text"])
+            self.assertIn("Interactive plots do not run here", static["found"]["text"])
+            self.assertIn("this app does not pass on", bare["found"]["text"])
+
+
+def fake(directory):
+    """A package that behaves as plotly does where the view meets it."""
+    (directory / "plotly" / "io").mkdir(parents=True)
+    (directory / "plotly" / "package_data").mkdir()
+    (directory / "plotly" / "__init__.py").write_text("def show():\n    from plotly.io import _renderers\n    _renderers.show(None)\n")
+    (directory / "plotly" / "io" / "__init__.py").write_text(
+        "def to_json(figure, validate): return '{\"data\": [{\"x\": [1, 2, 3]}], \"layout\": {}}'\n"
+        "def to_image(figure, kind): raise ValueError('no kaleido')\ndef to_html(figure): return '<p>'\n")
+    (directory / "plotly" / "io" / "_renderers.py").write_text("class renderers:\n    default = ''\n")
+    (directory / "plotly" / "package_data" / "plotly.min.js").write_text(
+        "/*" + "ä€😀x" * 120000 + "</script>*/ const Plotly = { newPlot(id, data) { const e = document.getElementById(id);"
+        " e.style.height = '300px'; e.textContent = 'drawn ' + JSON.stringify(data[0].x) + ' ä€😀'; } };")
+
+
+if __name__ == "__main__":
+    unittest.main()
