@@ -167,34 +167,47 @@ class All(Looked):
             self.look({"ui": False, "era": era, "input": code("rich")})
 
     def test_a_plot_is_drawn_by_the_script_of_the_package(self):
-        """With a package that draws what it is given: the real one is too large for a test without network."""
+        """A stand-in for the package, with plotly's own script, and with one whose characters lie across its parts."""
         with tempfile.TemporaryDirectory() as directory:
-            fake(pathlib.Path(directory))
-            show = {"code": f"import sys; sys.path.insert(0, '/data/fake')\nimport plotly.io, plotly\nprint('before')\nplotly.show()"}
-            args = ["--mount", directory + ":fake"]
-            drawn, lacking, static, bare = self.look(
-                {"args": args, "input": show, "clicks": [".press"], "until": ["document.querySelector('iframe')?.clientHeight >= 300"]},
-                {"args": args, "input": {"code": show["code"].replace("plotly.show()", "plotly.__file__ = '/no/plotly.py'; plotly.show()")},
-                 "clicks": [".press"], "until": [f"{TEXT}.includes('cannot be shown')"]},
-                {"args": [*args, "--ui", "static"], "input": show}, {"args": args, "host": "goose", "input": show})
-            self.assertIn("drawn [1,2,3] ä€😀", "".join(drawn["frames"]))
-            self.assertIn("The library is not in the sandbox.", lacking["found"]["text"])
-            self.assertIn("Interactive plots do not run here", static["found"]["text"])
-            self.assertIn("this app does not pass on", bare["found"]["text"])
+            script = packages.directory() / "node_modules/plotly.js-dist-min/plotly.min.js"
+            for name, text in (("real", script.read_text()), ("fake", DRAWS)):
+                make_package(pathlib.Path(directory, name), text)
+            args = ["--mount", directory + ":plots"]
+            real, fake, none = ({"code": f"import sys; sys.path.insert(0, '/data/plots/{place}')\nimport plotly\n{more}\nplotly.show()"}
+                                for place, more in (("real", ""), ("fake", ""), ("fake", "plotly.__file__ = '/no/plotly.py'")))
+            drawn = ["document.querySelector('iframe')?.clientHeight >= 300"]
+            seen = self.look(
+                *({"args": args, "host": host, "input": real, "clicks": [".press"], "until": drawn} for host in ("spec", "opaque", "desktop")),
+                {"args": args, "input": fake, "clicks": [".press"], "until": drawn},
+                {"args": args, "input": none, "clicks": [".press"], "until": [f"{TEXT}.includes('cannot be shown')"]},
+                {"args": [*args, "--ui", "static"], "input": real}, {"args": args, "host": "goose", "input": real})
+            for one in seen[:3]:
+                self.assertIn("A title", "".join(one["frames"]))
+            self.assertIn("drawn [1,2,3] ä€😀", "".join(seen[3]["frames"]))
+            for one, words in zip(seen[4:], ("The library is not in the sandbox.", "Interactive plots do not run here", "this app does not pass on")):
+                self.assertIn(words, one["found"]["text"])
 
 
-def fake(directory):
+DRAWS = "/*" + "ä€😀x" * 120000 + """</script>*/
+const Plotly = { newPlot(id, data) {
+  const e = document.getElementById(id);
+  e.style.height = '300px';
+  e.textContent = 'drawn ' + JSON.stringify(data[0].x) + ' ä€😀';
+} };"""
+
+
+def make_package(directory, script):
     """A package that behaves as plotly does where the view meets it."""
-    (directory / "plotly" / "io").mkdir(parents=True)
-    (directory / "plotly" / "package_data").mkdir()
-    (directory / "plotly" / "__init__.py").write_text("def show():\n    from plotly.io import _renderers\n    _renderers.show(None)\n")
-    (directory / "plotly" / "io" / "__init__.py").write_text(
-        "def to_json(figure, validate): return '{\"data\": [{\"x\": [1, 2, 3]}], \"layout\": {}}'\n"
-        "def to_image(figure, kind): raise ValueError('no kaleido')\ndef to_html(figure): return '<p>'\n")
-    (directory / "plotly" / "io" / "_renderers.py").write_text("class renderers:\n    default = ''\n")
-    (directory / "plotly" / "package_data" / "plotly.min.js").write_text(
-        "/*" + "ä€😀x" * 120000 + "</script>*/ const Plotly = { newPlot(id, data) { const e = document.getElementById(id);"
-        " e.style.height = '300px'; e.textContent = 'drawn ' + JSON.stringify(data[0].x) + ' ä€😀'; } };")
+    for name, text in (
+            ("__init__.py", "def show():\n    from plotly.io import _renderers\n    _renderers.show(None)\n"),
+            ("io/__init__.py", "def to_json(figure, validate):\n"
+             "    return '{\"data\": [{\"x\": [1, 2, 3], \"y\": [2, 6, 3]}], \"layout\": {\"title\": {\"text\": \"A title\"}}}'\n"
+             "def to_image(figure, kind): raise ValueError('no kaleido')\ndef to_html(figure): return '<p>'\n"),
+            ("io/_renderers.py", "class renderers:\n    default = ''\n"),
+            ("package_data/plotly.min.js", script)):
+        path = directory / "plotly" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
 
 
 if __name__ == "__main__":
