@@ -26,7 +26,7 @@ FLIGHT_PAUSES_S = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 ALL = (
     "session", "changes", "checkpoint", "native", "orphan", "display", "stack", "outcome", "trace", "distributions", "hints", "forms",
     "images", "figures", "packages", "spawn", "watch", "awaiting", "edited", "warned", "program", "branch", "tags",
-    "notebook", "shell", "machine", "looks",
+    "notebook", "shell", "machine", "looks", "shown",
 )
 frames = load("frames")
 imports = load("imports")

@@ -282,7 +282,7 @@
       press.textContent = runs ? "Stop its scripts" : "Run its scripts";
       fit();
     });
-    return make("div", {}, frame, make("div", { class: "row" }, press, "They see nothing but their own page."));
+    return make("div", {}, frame, make("div", { class: "row" }, press, "They see only their own output, but may reach the network."));
   }
 
   let library = null;
