@@ -7,10 +7,11 @@ MAY = {
     "base": set(),
     "schema": {"base"},
     "rpc": {"base", "schema"},
+    "view": {"base"},
     "record": {"base", "rpc"},
     "sandbox": {"base"},
     "guest": {"base"},
-    "tools": {"base", "guest", "schema", "rpc", "record", "sandbox"},
+    "tools": {"base", "guest", "schema", "rpc", "record", "sandbox", "view"},
     "bridge": {"base"},
     "cli": {"base", "bridge", "guest", "schema", "rpc", "record", "sandbox", "tools"},
 }
