@@ -9,6 +9,7 @@
 #include "record/export.h"
 #include "record/highlight.h"
 #include "record/show.h"
+#include "view/page.h"
 
 enum { LINES_SHOWN = 30, OUTLINE_BYTES = 60 };
 
@@ -20,49 +21,41 @@ static const char page_begin[] =
     "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"
     "<meta name=\"color-scheme\" content=\"light dark\">\n";
 
+/* What a page of many results needs beside the look that it shares with the view of one. */
 static const char page_style[] =
-    "<style>\n"
-    ":root{color-scheme:light dark;--bg:#fff;--fg:#1d2126;--dim:#68707a;--line:#e2e5e9;"
-    "--code:#f6f7f9;--ok:#1a7f4b;--bad:#b3261e;--off:#8a6100;--key:#7a3aa8;--str:#0b6e4f;"
-    "--num:#9a4a00;--add:#e6f5ec;--del:#fbeae9}\n"
-    "@media(prefers-color-scheme:dark){:root{--bg:#15181c;--fg:#dfe3e8;--dim:#919aa5;"
-    "--line:#2b3037;--code:#1d2126;--ok:#5fc48e;--bad:#ff8a80;--off:#e0b050;--key:#cfa3f0;"
-    "--str:#7fd1ae;--num:#f0b080;--add:#16301f;--del:#3a1d1c}}\n"
-    "*{box-sizing:border-box}\n"
-    "body{margin:0 auto;max-width:72rem;padding:1rem;background:var(--bg);color:var(--fg);"
-    "font:15px/1.5 system-ui,sans-serif;display:grid;gap:0 2rem;"
+    "body{margin:0 auto;max-width:72rem;padding:1rem;display:grid;gap:0 2rem;"
     "grid-template-columns:minmax(0,1fr)}\n"
-    "h1{font-size:1.15rem;margin:0;overflow-wrap:anywhere}\n"
-    "header p{margin:.2rem 0 1rem;color:var(--dim);overflow-wrap:anywhere}\n"
-    "pre{margin:0;white-space:pre-wrap;overflow-wrap:anywhere;"
-    "font:13px/1.45 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}\n"
+    "h1{font-size:1.15rem;margin:0}\n"
+    "header p{margin:.2rem 0 1rem;color:var(--dim)}\n"
     "section{border-top:1px solid var(--line);padding:.7rem 0;scroll-margin-top:.5rem}\n"
     "h2{font-size:.9rem;margin:0 0 .35rem;display:flex;gap:.7rem;flex-wrap:wrap;"
-    "align-items:baseline;overflow-wrap:anywhere}\n"
+    "align-items:baseline}\n"
     "h2 time{color:var(--dim);font-weight:400}\n"
-    "h2 em{font-style:normal;font-weight:400;color:var(--off)}\n"
-    ".code{background:var(--code);border-radius:6px;padding:.55rem .7rem}\n"
-    ".code b{color:var(--key);font-weight:600}.code i{color:var(--dim)}\n"
-    ".code s{color:var(--str);text-decoration:none}.code u{color:var(--num);"
-    "text-decoration:none}\n"
-    ".out{padding:.45rem .7rem 0}.err,.trace{color:var(--bad)}\n"
-    ".status{color:var(--dim);padding:.45rem .7rem 0}\n"
-    ".ok h2 span{color:var(--ok)}.bad h2 span{color:var(--bad)}\n"
-    ".off .code,.off .out{opacity:.65}\n"
-    ".add{background:var(--add)}.del{background:var(--del)}\n"
-    "img{display:block;max-width:100%;height:auto;margin:.5rem .7rem;background:#fff;"
-    "border-radius:6px}\n"
-    "summary{cursor:pointer;color:var(--dim);padding:.3rem .7rem}\n"
-    "nav ol{list-style:none;margin:0;padding:0;font-size:13px}\n"
+    "h2 em{font-style:normal;font-weight:400;color:var(--warn)}\n"
+    ".out{margin:.45rem .7rem 0}.status{color:var(--dim);padding:.45rem .7rem 0}\n"
+    ".ok h2 span{color:var(--ok)}.bad h2 span,nav .bad{color:var(--bad)}\n"
+    ".off .code,.off .out{opacity:.65}.off h2 span{color:inherit}\n"
+    "img{margin:.5rem .7rem}summary{color:var(--dim);padding:.3rem .7rem}\n"
+    "nav ol{list-style:none;margin:0;padding:0;font-size:.8125rem}\n"
     "nav a{display:block;color:inherit;text-decoration:none;padding:.1rem .4rem;"
     "border-radius:4px;white-space:nowrap;overflow:hidden;text-overflow:ellipsis}\n"
-    "nav a:hover{background:var(--code)}nav .bad{color:var(--bad)}nav .off{color:var(--dim)}\n"
-    "table{border-collapse:collapse;font-size:13px}td{padding:.1rem .8rem .1rem 0;"
-    "vertical-align:top;overflow-wrap:anywhere}\n"
+    "nav a:hover{background:var(--soft)}nav .off{color:var(--dim)}\n"
+    "header td{white-space:normal;vertical-align:top}\n"
     "@media(min-width:62rem){body{grid-template-columns:15rem minmax(0,1fr)}"
     "header{grid-column:1/3}nav{position:sticky;top:1rem;align-self:start;max-height:95vh;"
     "overflow:auto}}\n"
     "</style>";
+
+static void append_style(struct buf *out)
+{
+    const struct embedded *css = view_catalog;
+    while (strcmp(css->name, "view.css") != 0) {
+        css++;
+    }
+    buf_append_text(out, "<style>\n");
+    buf_append(out, css->data, css->size);
+    buf_append_text(out, page_style);
+}
 
 static void escaped(struct buf *out, const json_t *object, const char *name)
 {
@@ -189,16 +182,17 @@ static void append_cell(struct buf *out, const struct record_entry *entry)
 /* Text of a result in which a diff may be: its lines by their first character. */
 static void append_diff(struct buf *out, const char *text, size_t size)
 {
-    buf_append_text(out, "<pre class=\"out\">");
+    buf_append_text(out, "<pre class=\"out diff\">");
     while (size > 0) {
         const char *end = memchr(text, '\n', size);
         size_t line = end ? (size_t)(end - text) + 1 : size;
-        const char *class = text[0] == '+' ? "add" : text[0] == '-' ? "del" : NULL;
-        if (class) {
-            buf_appendf(out, "<span class=\"%s\">", class);
-        }
+        buf_appendf(out, "<span class=\"%s\">",
+                    text[0] == '+'   ? "add"
+                    : text[0] == '-' ? "del"
+                    : text[0] == ' ' ? "same"
+                                     : "at");
         record_escape_html(out, text, line);
-        buf_append_text(out, class ? "</span>" : "");
+        buf_append_text(out, "</span>");
         text += line;
         size -= line;
     }
@@ -291,7 +285,7 @@ void record_export_html(const struct record_book *book, const char *session, str
                         struct buf *)
 {
     buf_append_text(out, page_begin);
-    buf_append_text(out, page_style);
+    append_style(out);
     buf_append_text(out, "<title>");
     record_escape_html(out, book->name, strlen(book->name));
     buf_append_text(out, "</title></head>\n<body><header><h1>");

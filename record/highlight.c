@@ -66,32 +66,32 @@ void record_highlight(struct buf *out, const char *code, size_t size)
         const char *from = code + at;
         size_t left = size - at;
         size_t piece = 1;
-        char tag = '\0';
+        char class = '\0';
         if (*from == '#') {
             const char *end = memchr(from, '\n', left);
             piece = end ? (size_t)(end - from) : left;
-            tag = 'i';
+            class = 'c';
         } else if (*from == '"' || *from == '\'') {
             piece = string_size(from, left);
-            tag = 's';
+            class = 's';
         } else if (is_digit(*from)) {
             piece = word_size(from, left);
-            tag = 'u';
+            class = 'n';
         } else if (is_letter(*from)) {
             piece = word_size(from, left);
-            tag = is_keyword(from, piece) ? 'b' : '\0';
+            class = is_keyword(from, piece) ? 'k' : '\0';
         } else {
             while (piece < left && !is_letter(from[piece]) && !is_digit(from[piece]) &&
                    !strchr("#\"'", from[piece])) {
                 piece++;
             }
         }
-        if (tag) {
-            buf_appendf(out, "<%c>", tag);
+        if (class) {
+            buf_appendf(out, "<span class=\"%c\">", class);
         }
         record_escape_html(out, from, piece);
-        if (tag) {
-            buf_appendf(out, "</%c>", tag);
+        if (class) {
+            buf_append_text(out, "</span>");
         }
         at += piece;
     }
