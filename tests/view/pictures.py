@@ -1,9 +1,12 @@
-"""Takes the pictures of docs/VIEW.md anew: python3 tests/view/pictures.py DIRECTORY, with SANDPIPER as for the tests."""
+"""Takes the pictures of docs/VIEW.md and docs/RECORD.md anew: python3 tests/view/pictures.py DIRECTORY, with SANDPIPER as for the tests."""
+import os
 import pathlib
+import subprocess
 import sys
 import tempfile
 
-from test_view import Looked, code
+from test_view import Looked, code, python
+from client import COMMAND, Server
 
 FIGURE = """import numpy as np, matplotlib.pyplot as plt
 days = np.arange(120)
@@ -47,7 +50,24 @@ class Pictures(Looked):
                 "changes": {"args": ["--cow", "--workspace", directory], "tool": "list_changes", "input": {},
                             "before": [["run_python", {"code": CHANGED}],
                                        ["file", {"path": directory + "/prices.csv", "text": "tea,2.60\nmilk,0.99\n"}]]}}
+            record(target / "record.png", self.chromium)
             self.look(*({**case, "picture": str(target / f"view-{name}.png")} for name, case in cases.items()))
+
+
+def record(picture, chromium):
+    """The export of a short session."""
+    with tempfile.TemporaryDirectory() as directory:
+        with Server("--record", directory, "--python", python()) as server:
+            server.python("# how far it is\nimport math\nfar = math.hypot(3, 4.5)\nprint(f'{far:.2f} km')")
+            server.python(ERROR)
+            server.python("far = 'away'")
+            server.python("import matplotlib.pyplot as plt\nplt.figure(figsize=(4, 1.6)); plt.plot([1, 3, 2]); print(far)", undo=True)
+        page = pathlib.Path(directory, "page.html")
+        file, = pathlib.Path(directory).glob("*.jsonl")
+        subprocess.run([*COMMAND, "record", "export", "--format", "html", "--output", page, file], check=True)
+        subprocess.run([chromium, "--headless", "--no-sandbox", "--hide-scrollbars", "--window-size=1000,1010",
+                        f"--screenshot={picture}", page.as_uri()],
+                       check=True, capture_output=True, env={"PATH": os.environ["PATH"], "HOME": directory})
 
 
 if __name__ == "__main__":
