@@ -16,7 +16,7 @@ from keyword import iskeyword
 CALLS_FD = 72  # after the numbers of changes.py
 CHUNK = 1 << 16
 AT_ONCE = 16  # threads for calls that are awaited
-SUMMARY_MAX = 100
+SUMMARY_MAX, SIGNATURE_MAX = 100, 400
 frames = load("frames")
 imports = load("imports")
 channel = {"pid": 0, "inode": 0, "socket": None}
@@ -160,8 +160,13 @@ def value_of(result):
     """What a call returns: structured content, or its blocks, or the only one of them."""
     if result.get("structuredContent") is not None:
         return result["structuredContent"]
-    values = [value_of_block(block) for block in result.get("content") or () if isinstance(block, dict)]
+    values = [value_of_block(block) for block in blocks_of(result)]
     return values[0] if len(values) == 1 else values if values else None
+
+
+def blocks_of(result):
+    content = result.get("content")
+    return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
 
 
 def value_of_block(block):
@@ -193,7 +198,7 @@ def blob(data, kind):
 
 def text_of(result):
     """The message of a result that is an error."""
-    texts = [block.get("text") for block in result.get("content") or () if isinstance(block, dict)]
+    texts = [block.get("text") for block in blocks_of(result)]
     return "\n".join(text for text in texts if isinstance(text, str)) or "the tool has failed without a message"
 
 
@@ -298,8 +303,13 @@ def signature_of(info):
 
 def summary_of(info):
     lines = (info.get("description") or info.get("title") or "").strip().splitlines()
-    line = lines[0] if lines else ""
-    return line if len(line) <= SUMMARY_MAX else line[:SUMMARY_MAX - 3] + "..."
+    return cut(lines[0], SUMMARY_MAX) if lines else ""
+
+
+def cut(text, most):
+    """On one line: whoever writes a tool's name could have it end the line and go on as another tool."""
+    text = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+    return text if len(text) <= most else text[:most - 3] + "..."
 
 
 def documentation_of(info):
@@ -428,7 +438,7 @@ class Tools:
         return self[name]
 
     def __dir__(self):
-        return sorted([*map(identifier, self._all()), "search", "ToolError"])
+        return sorted({*map(identifier, self._all()), "search", "ToolError"})
 
     def __repr__(self):
         return "<tools of %s>" % (", ".join(self._all()) or "no server")
@@ -438,12 +448,12 @@ class Tools:
         lines, wanted = Lines(), word.lower()
         for name, (infos, why) in listed(self._all()).items():
             if why is not None:
-                lines.append("%s: %s" % (name, why))
+                lines.append("%s: %s" % (cut(name, SIGNATURE_MAX), why))
             for info in infos:
                 path = "%s.%s" % (name, info["name"])
                 if wanted in path.lower() or wanted in (info.get("description") or "").lower():
-                    lines.append(path + signature_text(info) + ("" if info["granted"] else "  [not granted]")
-                                 + ("  " + summary_of(info) if summary_of(info) else ""))
+                    lines.append(cut(path + signature_text(info), SIGNATURE_MAX) + ("" if info["granted"] else "  [not granted]")
+                                 + ("  " + summary_of(info)).rstrip())
         return lines
 
 

@@ -333,7 +333,7 @@ static void take_message(struct rpc_client *client, json_t *value, struct span l
         const json_t *result = json_object_get(value, "result");
         bool has_text = scan_member(line, "result", &client->result);
         take_response(client, message.id, json_is_object(result) && has_text ? result : NULL,
-                      json_object_get(value, "error"), "its response has no result");
+                      json_object_get(value, "error"), "sent a response without a result");
     } else if (message.kind == MESSAGE_REQUEST) {
         take_server_request(client, &message);
     } else if (message.kind == MESSAGE_NOTIFICATION &&
@@ -360,7 +360,7 @@ static void take_line(struct rpc_client *client, struct span line)
     if (id) {
         const char *colon = strstr(problem, ": ");
         char text[120];
-        (void)snprintf(text, sizeof text, "its response is not usable: %s",
+        (void)snprintf(text, sizeof text, "sent a response that is not usable: %s",
                        colon ? colon + 2 : problem);
         take_response(client, id, NULL, NULL, text);
     } else {
@@ -372,7 +372,7 @@ static void take_too_long(struct rpc_client *client, struct span outline)
 {
     json_auto_t *id = message_id_of(outline);
     if (id) {
-        take_response(client, id, NULL, NULL, "its response is longer than 64 MiB");
+        take_response(client, id, NULL, NULL, "sent a response longer than 64 MiB");
     } else {
         take_nonsense(client, "longer than 64 MiB");
     }

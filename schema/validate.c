@@ -28,7 +28,11 @@ static const char *name_list(const json_t *names, char *out, size_t size)
     size_t i = 0;
     out[0] = '\0';
     json_array_foreach (names, i, item) {
-        add_name("\"", json_string_value(item), out, size);
+        char text[80];
+        size_t used = json_dumpb(item, text, sizeof text - 1, JSON_COMPACT | JSON_ENCODE_ANY);
+        text[used < sizeof text ? used : 0] = '\0';
+        add_name(json_is_string(item) ? "\"" : "",
+                 json_is_string(item) ? json_string_value(item) : text, out, size);
     }
     json_object_foreach (object, key, item) {
         add_name("", key, out, size);

@@ -11,22 +11,31 @@
 
 enum { SHOWN_BYTES = 400 };
 
-/* Replaces the values of env: they are secrets. is_cut: the rest of the line is missing, and may
- * have been the rest of one. */
-static void hide_secrets(const struct tool_log *log, char *text, size_t size, bool is_cut)
+/* Replaces a line of a secret. is_cut: the rest of the text is missing, and may have been the rest
+ * of one. */
+static void hide(const char *secret, size_t length, char *text, size_t size, bool is_cut)
 {
     enum { SHORT = 4 /* such a value hides nothing, and is in every text */ };
+    for (size_t at = 0; length >= SHORT && at < size; at++) {
+        size_t have = size - at < length ? size - at : length;
+        if ((have == length || is_cut) && memcmp(text + at, secret, have) == 0) {
+            memset(text + at, '*', have);
+        }
+    }
+}
+
+/* The values of env are secrets; a key may have several lines. */
+static void hide_secrets(const struct tool_log *log, char *text, size_t size, bool is_cut)
+{
     json_t *env = (json_t *)(uintptr_t)log->entry->env; /* jansson's iterators take no const */
     const char *key = NULL;
     json_t *value = NULL;
     json_object_foreach (env, key, value) {
-        const char *secret = json_string_value(value);
-        size_t length = json_string_length(value);
-        for (size_t at = 0; length >= SHORT && at < size; at++) {
-            size_t have = size - at < length ? size - at : length;
-            if ((have == length || is_cut) && memcmp(text + at, secret, have) == 0) {
-                memset(text + at, '*', have);
-            }
+        const char *line = json_string_value(value);
+        size_t length = 0;
+        for (; *line; line += length + (line[length] == '\n')) {
+            length = strcspn(line, "\n");
+            hide(line, length, text, size, is_cut);
         }
     }
 }
@@ -49,7 +58,7 @@ static void log_stderr(struct tool_log *log, bool is_cut)
              word_line(text, shown, sizeof shown));
 }
 
-/* A line that is too long is cut, and what follows counts as another. */
+/* Cuts a line that is too long: its rest could begin with half of a secret. */
 static void on_stderr(void *arg, uint32_t)
 {
     struct tool_log *log = arg;
@@ -65,7 +74,10 @@ static void on_stderr(void *arg, uint32_t)
     const char *end = NULL;
     while ((end = memchr(log->line, '\n', size)) || size == sizeof log->line) {
         log->size = end ? (size_t)(end - log->line) : size;
-        log_stderr(log, end == NULL);
+        if (!log->skips) {
+            log_stderr(log, end == NULL);
+        }
+        log->skips = end == NULL;
         size_t used = log->size + (end != NULL);
         memmove(log->line, log->line + used, size - used);
         size -= used;

@@ -12,6 +12,7 @@ struct tool_log {
     struct loop_io io;
     char line[TOOL_LOG_LINE_BYTES]; /* not ended */
     size_t size;
+    bool skips; /* the rest of a line that was too long */
 };
 
 /* 0 or -errno */

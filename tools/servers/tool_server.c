@@ -177,8 +177,11 @@ static void on_response(void *arg, const json_t *result, const json_t *error, co
         const struct tool_call *call = arg;
         end_call(arg, TOOL_RESULT, rpc_client_result(call->server->client));
     } else if (error) {
-        const char *message = json_string_value(json_object_get(error, "message"));
-        end_call(arg, TOOL_ERROR, span_of(message ? message : "an error without a message"));
+        const json_t *message = json_object_get(error, "message");
+        end_call(arg, TOOL_ERROR,
+                 json_is_string(message)
+                     ? (struct span){json_string_value(message), json_string_length(message)}
+                     : span_of("an error without a message"));
     } else {
         end_call(arg, TOOL_NOTHING, span_of(text));
     }
@@ -537,6 +540,10 @@ int tool_servers_new(struct loop *loop, const struct box_spec *spec, struct tool
         list[i].owner = servers;
         list[i].entry = &file->entries[i];
         list[i].log = (struct tool_log){.fd = -1, .entry = list[i].entry};
+    }
+    if (file->readable) {
+        log_warn("tools", "%s can be read by other users, and may hold tokens: run chmod go-r",
+                 file->path);
     }
     *ret_servers = servers;
     return 0;

@@ -6,6 +6,7 @@
  *
  *   sandpiper-tools     fd 3: the socket */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -89,6 +90,7 @@ int tools_main(void)
 {
     int streams[TOOLS_STREAMS];
     int status = 0;
+    (void)fcntl(SOCKET_FD, F_SETFD, FD_CLOEXEC); /* the program gets its streams and no more */
     for (int number = 1; number < 32; number++) {
         (void)sigaction(number, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
     }

@@ -20,6 +20,7 @@ options.add_argument("directory", type=pathlib.Path)
 options.add_argument("--era", default="modern")
 options.add_argument("--grandchild", action="store_true")
 options.add_argument("--page", type=int, default=100)
+options.add_argument("--stderr", default="")
 options = options.parse_args()
 lock = threading.Lock()
 ROWS = 5000
@@ -52,6 +53,10 @@ TOOLS = [
     tool("pattern", "A pattern.", {"a": {"type": "string", "pattern": "^[a-z]+$"},
                                    "b": {"type": "string", "pattern": "^(a+)+$"}}, reads=True),
     tool("control", "Result with control characters.", reads=True),
+    tool("a\nstand.forged()", "Two\x1b[31m lines\nin one.", reads=True),
+    tool("class", "Names that are no parameters.", {"self": {}, "class": {}, "a b": {}, "None": {}, "*": {}}, ["class"], True),
+    tool("options", "Values of other types.", {"a": {"enum": [1, None, {"b": 2}]}}, reads=True),
+    tool("odd", "Results of other forms.", {"json": {"type": "string"}}, ["json"], True),
 ]
 
 
@@ -128,6 +133,8 @@ def call(identity, name, arguments):
         return text(json.dumps(ask("ask-%d" % identity, "elicitation/create", params)))
     if name == "odd-name":
         return text(str(arguments["from"]))
+    if name == "odd":
+        return '{"jsonrpc": "2.0", "id": %d, "result": %s}' % (identity, arguments["json"])
     if name == "control":
         return text("\x00\x1b[2J\u2028end")
     return text("ok")
@@ -178,7 +185,10 @@ def main():
     with open(options.directory / "pids", "a") as file:
         file.write("%d\n" % os.getpid())
     sys.stderr.write("token is %s \x1b[31m\n" % os.environ.get("TOKEN"))
+    sys.stderr.write(options.stderr + "\n")
     sys.stderr.flush()
+    open_ones = [fd for fd in range(64) if os.path.lexists(f"/proc/self/fd/{fd}")]
+    (options.directory / "descriptors").write_text(json.dumps(open_ones))
     (options.directory / "environment").write_text(json.dumps(dict(os.environ, CWD=os.getcwd())))
     if options.era == "dead":
         sys.exit(7)

@@ -67,6 +67,33 @@ class Life(ToolsCase):
         self.assertIn(r"stand: token is ****** \x1b[31m", text)
         self.assertNotIn("s3cret", text)
 
+    def test_their_stderr_hides_secrets_of_several_lines_and_cut_ones(self):
+        secret = "first-line\nsecond-line"
+        with tempfile.TemporaryFile() as log:
+            environment = dict(os.environ, SANDPIPER_LOG="info")
+            with self.server("--stderr", "x" * 4090 + "second-line-and-more", env={"TOKEN": secret},
+                             options={"env": environment, "stderr": log}) as server:
+                self.echo(server)
+            log.seek(0)
+            text = log.read().decode()
+        self.assertIn("stand: token is **********", text)
+        self.assertNotIn("first-line", text)
+        self.assertNotIn("line", "".join(line for line in text.splitlines() if "stand: " in line))
+
+    def test_they_inherit_their_three_streams_and_no_other_descriptor(self):
+        with self.server() as server:
+            self.echo(server)
+        self.assertEqual(json.loads((self.directory / "descriptors").read_text()), [0, 1, 2])
+
+    def test_a_file_that_others_can_read_is_reported_in_the_log(self):
+        path = self.file({"stand": self.entry()})
+        os.chmod(path, 0o644)
+        with tempfile.TemporaryFile() as log:
+            with Server("--tools", path, stderr=log) as server:
+                server.python("1")
+            log.seek(0)
+            self.assertIn("can be read by other users, and may hold tokens: run chmod go-r", log.read().decode())
+
     def test_one_that_the_modern_question_ends_is_started_again(self):
         with self.server("--era", "exits") as server:
             self.assertIn("{'value': 1}", self.echo(server))

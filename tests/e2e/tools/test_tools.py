@@ -78,6 +78,29 @@ class Calls(ToolsCase):
             for call in ("stand.odd_name", "tools['stand']['odd-name']"):
                 self.assertEqual(self.python(server, call + "(**{'from': 7})").output, "Out: '7'", call)
 
+    def test_names_of_others_forge_no_line_and_no_attribute(self):
+        with self.server() as server:
+            lines = self.python(server, "print(tools.search())").output.split("\n")
+            self.assertEqual([line for line in lines if line.startswith("stand.forged")], [])
+            self.assertIn(r"stand.a\nstand.forged()()  Two\x1b[31m lines", lines)
+            self.assertEqual(self.python(server, "print(stand['class'](**{'class': 1, 'self': 2, 'a b': 3}))").output, "ok")
+            self.assertEqual(self.python(server, "import inspect; print(inspect.signature(stand['class']))").output, "(*, self=None)")
+            self.assertIn('/a: must be one of 1, null, {"b":2}, got string', self.python(server, "stand.options(a='x')").text)
+            self.assertIn("AttributeError", self.python(server, "stand.__wrapped__").text)
+
+    def test_results_of_any_form_are_values_or_errors_of_the_tool(self):
+        rows = {'{"content": 5}': "None", '{}': "None", '{"content": [5, {"type": 5}]}': "{'type': 5}",
+                '{"structuredContent": {"__class__": 1}}': "{'__class__': 1}",
+                '{"content": [{"type": "image", "data": "!", "mimeType": 5}]}': "<bytes, 0 bytes>",
+                '{"content": [{"type": "text", "text": "\\ud800"}]}': r"'\ud800'",
+                '{"content": [], "isError": true}': "ToolError('the tool has failed without a message')",
+                '{"structuredContent": {"a": 1, "a": 2}}': "a key occurs twice", '{"structuredContent": NaN}': "not valid JSON",
+                '[]': "stand sent a response without a result", '{}, "result": {}': "a key occurs twice"}
+        code = "try: print(repr(stand.odd(json={!r})))\nexcept tools.ToolError as error: print(repr(error))"
+        with self.server() as server:
+            for json, words in rows.items():
+                self.assertIn(words, self.python(server, code.format(json)).output, json)
+
     def test_threads_and_asyncio_call_at_the_same_time(self):
         threads = """
 import threading
