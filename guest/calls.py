@@ -93,8 +93,17 @@ class Connection:
         finally:
             del self.waiting[number]
         if not waiting.whole:
-            raise RuntimeError("tools cannot be called any more in this cell: the connection was closed")
+            raise RuntimeError("tools cannot be called any more in this cell: the connection was closed; reset opens another")
         return waiting.said, b"".join([waiting.pieces[at] for at in sorted(waiting.pieces)])
+
+    def close(self):
+        """The server sees the end, and sends a new socket with the next cell."""
+        self.closed = True
+        try:
+            if os.fstat(CALLS_FD).st_ino == channel["inode"]:
+                self.socket.shutdown(_socket.SHUT_RDWR)
+        except OSError:
+            pass
 
     def send(self, frame):
         """An interrupt in the middle leaves half a frame, after which nothing else can be sent."""
@@ -105,11 +114,10 @@ class Connection:
             while view:
                 view = view[self.socket.send(view):]
         except OSError:
-            self.closed = True
+            self.close()
         finally:
             if len(view) not in (0, len(frame)):
-                self.closed = True
-                self.socket.shutdown(_socket.SHUT_RDWR)
+                self.close()
 
     def wait(self, waiting):
         while not waiting.whole and not self.closed:
@@ -129,9 +137,9 @@ class Connection:
         try:
             chunks.extend(map(self.socket.recv, (CHUNK,)))  # without a step of the interpreter's: loses nothing
         except OSError:
-            self.closed = True
+            pass
         if not chunks or not chunks[-1]:
-            self.closed = True
+            self.close()
         data, at = b"".join(chunks), 0
         while len(data) - at >= 4 and len(data) - at - 4 >= int.from_bytes(data[at:at + 4], "little"):
             size = int.from_bytes(data[at:at + 4], "little")

@@ -271,6 +271,19 @@ class Words(ToolsCase):
 class Frames(ToolsCase):
     """What code writes on the socket itself."""
 
+    def test_a_socket_that_code_has_spoilt_is_a_new_one_in_the_next_cell(self):
+        spoilt = {"non-blocking": "os.set_blocking(72, False)",
+                  "shut down": "socket.socket(fileno=os.dup(72)).shutdown(2)",
+                  "a frame that is too long": "os.write(72, b'\\xff\\xff\\xff\\x7f')", "taken": "os.write(72, TAKEN)"}
+        taken = "TAKEN = b'\\x1e\\0\\0\\0\\7\\0\\0\\0servers\\2\\0\\0\\0id\\1\\0\\0\\0z'\n"
+        with self.server() as server:
+            for name, code in spoilt.items():
+                text = server.python(BEGIN + "import os, socket\n" + taken + code + "\nstand.echo(value=1)", timeout_s=2).text
+                self.assertRegex(text, "RuntimeError|timeout|'value': 1", name)
+                for _ in range(2):
+                    again = server.python(BEGIN + "stand.echo(value=2)").text
+                self.assertIn("Out: {'value': 2}", again, name)
+
     def test_forged_and_broken_frames_open_nothing(self):
         code = """
 import os, random, socket, array
@@ -307,8 +320,7 @@ sent"""
                 server.python(BEGIN + code.replace("SEED", str(seed)), timeout_s=60)
                 self.assertIn("Out: {'value': 1}", server.python(BEGIN + "stand.echo(value=1)", session="s%d" % seed).text)
                 again = server.python(BEGIN + "stand.echo(value=2)").text
-                if "RuntimeError" in again:  # half of a frame was left: the next interpreter has another socket
-                    server.python("", reset=True)
+                if "RuntimeError" in again:  # half of a frame was left: the next cell has another socket
                     again = server.python(BEGIN + "stand.echo(value=2)").text
                 self.assertIn("Out: {'value': 2}", again)
                 count = len(os.listdir(f"/proc/{server.pid}/fd"))
