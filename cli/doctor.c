@@ -105,14 +105,14 @@ static json_t *words_json(const char *const *words)
     return list;
 }
 
-static json_t *layers_json(const struct box_report *report)
+static json_t *protections_json(const struct box_report *report)
 {
     json_t *protections = json_array();
     for (unsigned i = 0; i < BOX_PROTECTION_COUNT; i++) {
         const struct box_protection_report *entry = &report->protections[i];
         (void)json_array_append_new(
             protections,
-            json_pack("{s:s, s:s, s:b, s:s, s:s, s:s}", "layer",
+            json_pack("{s:s, s:s, s:b, s:s, s:s, s:s}", "protection",
                       box_protection_name((enum box_protection)i), "state",
                       state_names[entry->state], "required", entry->required, "detail",
                       entry->detail, "consequence", entry->consequence, "remedy", entry->remedy));
@@ -139,7 +139,7 @@ static void print_json(const struct box_report *report, const struct box_fact *f
                                  kernel->machine, "isolation", box_level_name(report->level),
                                  "not_promised", words_json(box_level_not_promised(report->level)),
                                  "usable", report->usable, "proven", report->tested, "refusal",
-                                 report->refusal, "layers", layers_json(report), "facts",
+                                 report->refusal, "protections", protections_json(report), "facts",
                                  facts_json(facts, count), "apparmor_lines", report->apparmor);
     (void)json_dumpf(all, stdout, JSON_INDENT(2) | JSON_ENSURE_ASCII);
     (void)putchar('\n');

@@ -75,7 +75,7 @@ def give_away(directory):
 def doctor_says(*wrap):
     """{name: row} of doctor's table of protections, here or below the program wrap."""
     done = subprocess.run([*wrap, *COMMAND, "doctor", "--json"], capture_output=True, timeout=60 * SLOW)
-    return {row["layer"]: row for row in json.loads(done.stdout)["layers"]}
+    return {row["protection"]: row for row in json.loads(done.stdout)["protections"]}
 
 
 def writable_cgroup(layer):

@@ -8,7 +8,7 @@ import sys
 
 from rules import tracked
 
-WIDTH = 120  # of a line of prose; a row of a table, a link and what somebody types stay whole
+WIDTH = 120  # of a line of prose; rows of tables, addresses and what somebody types stay whole
 # Flags of other programs that pages name.
 FOREIGN = set("suite setup verbose only scale big rm security-opt privileged network cap-drop read-only tmpfs stdio stateful "
               "port init now user scope upgrade check ignore-missing offline package track kernel short no-rebuild".split())
@@ -95,7 +95,7 @@ def anchors(text):
 
 
 def links(source):
-    """Each link leads to a file, and to a heading of it. Makefile targets that pages name are links too."""
+    """What [text](path#heading) names is there, and so is a target of `make`."""
     targets = source.text("Makefile").split("\n\nall:")[0]
     for name, page in source.pages().items():
         place = pathlib.PurePosixPath(name).parent

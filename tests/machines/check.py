@@ -196,8 +196,8 @@ def on_host(name, host, directory, command, timeout_s, log):
 
 def check_protections(tally, name, host, text):
     start, end = text.find("{"), text.rfind("\n}") + 2
-    said = json.loads(text[start:end]) if end > 1 else {"layers": [], "isolation": None}
-    rows = {row["layer"]: row for row in said["layers"]}
+    said = json.loads(text[start:end]) if end > 1 else {"protections": [], "isolation": None}
+    rows = {row["protection"]: row for row in said["protections"]}
     tally.check(f"{name}: doctor answers", rows, text[-400:])
     layers = {}
     if not host.refused:

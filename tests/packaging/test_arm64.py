@@ -54,7 +54,7 @@ class Arm64(unittest.TestCase):
                                  "python3 -B /job/steps.py", timeout_s=1500)
         self.assertEqual(status, 0, said)
         doctor, _, steps = said.partition("\n}\n")
-        states = {row["layer"]: row["state"] for row in json.loads(doctor + "}")["layers"]}
+        states = {row["protection"]: row["state"] for row in json.loads(doctor + "}")["protections"]}
         self.assertEqual(states, {**states, **dict.fromkeys(LAYERS, "on")})
         self.assertTrue(steps.startswith("42\n"), steps[:400])  # run by root, whose guest has a separate uid
         self.assertEqual(re.findall(r"^not ok.*", steps, re.M), [])

@@ -186,8 +186,9 @@ static void job_give_up(struct job *job, const struct rpc_call *call)
     char note[400];
     jobs_append_running(job->owner, &running);
     (void)snprintf(
-        note, sizeof note, "cell interrupted: no free job slot (--jobs): %u jobs are running (%s)",
-        jobs_count_running(job->owner), buf_size(&running) > 0 ? buf_bytes(&running) : "");
+        note, sizeof note, "cell interrupted: no free job slot (--jobs): %u job%s running (%s)",
+        jobs_count_running(job->owner), jobs_count_running(job->owner) == 1 ? " is" : "s are",
+        buf_size(&running) > 0 ? buf_bytes(&running) : "");
     run_add(run, RUN_NOTES, note, strlen(note));
     run->request.timeout_ms = (clock_now_ns() - rpc_call_since_ns(call)) / CLOCK_NS_PER_MS;
     run->job_limit_ms = 0;

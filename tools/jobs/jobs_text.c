@@ -87,9 +87,10 @@ void jobs_refuse_another(const struct jobs *jobs, struct rpc_call *call)
     jobs_append_running(jobs, &running);
     content_refuse(
         call,
-        "[not run: %u jobs are running (%s) | that is the limit (--jobs): stop one, or wait "
+        "[not run: %u job%s running (%s) | that is the limit (--jobs): stop one, or wait "
         "for its end: {\"job\": N}]",
-        jobs_count_running(jobs), buf_size(&running) > 0 ? buf_bytes(&running) : "");
+        jobs_count_running(jobs), jobs_count_running(jobs) == 1 ? " is" : "s are",
+        buf_size(&running) > 0 ? buf_bytes(&running) : "");
 }
 
 void jobs_refuse_number(const struct jobs *jobs, struct rpc_call *call, uint64_t number)

@@ -35,9 +35,9 @@ class Emulated(Case):
         done = run_cli("run", "-c", "print('code ' + 'ran')")
         self.assertEqual((done.returncode, done.stdout), (125, b""))
         self.assertIn(b"The sandbox is not available: ", done.stderr)
-        rows = json.loads(run_cli("doctor", "--json").stdout)["layers"]
+        rows = json.loads(run_cli("doctor", "--json").stdout)["protections"]
         # An emulator has no filters; in some roots not even namespaces, which come first.
-        self.assertTrue({row["layer"] for row in rows if row["required"] and row["state"] == "off"}
+        self.assertTrue({row["protection"] for row in rows if row["required"] and row["state"] == "off"}
                         & {"seccomp", "namespaces"}, rows)
 
 

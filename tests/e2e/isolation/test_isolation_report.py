@@ -26,7 +26,7 @@ def doctor(*args, wrap=()):
     done = subprocess.run([*wrap, BINARY, "doctor", "--json", *args], capture_output=True,
                           timeout=60 * SLOW)
     report = json.loads(done.stdout)
-    return done.returncode, report, {layer["layer"]: layer for layer in report["layers"]}
+    return done.returncode, report, {layer["protection"]: layer for layer in report["protections"]}
 
 
 def instructions(server):

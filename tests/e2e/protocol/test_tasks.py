@@ -198,7 +198,7 @@ class Jobs(TaskCase):
         with self.start("--jobs", "1") as server:
             task = self.task(server, SLEEP)
             self.assert_prints(Result(self.call(server, "import time; time.sleep(3); print(1)", session="b")), "1")
-            self.assertIn("[not run: 1 jobs", Result(self.call(server, "print(1)", session="b", wait_s=0)).text)
+            self.assertIn("[not run: 1 job is running", Result(self.call(server, "print(1)", session="b", wait_s=0)).text)
             self.get(server, task, "tasks/cancel")
             self.end(server, task, "cancelled")
 

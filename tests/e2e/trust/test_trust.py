@@ -296,7 +296,7 @@ class Busctl(Planting):
         wrap = self.like_systemd()
         env = {**self.env, "PATH": f"{entry}:/usr/bin:/bin"}
         done = subprocess.run([*wrap, *COMMAND, "doctor", "--json"], env=env, capture_output=True, timeout=120 * SLOW)
-        detail = {row["layer"]: row["detail"] for row in json.loads(done.stdout)["layers"]}["memory"]
+        detail = {row["protection"]: row["detail"] for row in json.loads(done.stdout)["protections"]}["memory"]
         if not re.search("systemd creates no scope|systemd is running|systemd runs in|systemd scope", detail):
             self.skipTest(f"systemd: the server asks it for nothing here: {detail}")
         self.attack(name, {"busctl": self.evil, "bin/busctl": self.evil}, env=env, cwd=cwd, wrap=wrap)
