@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 
+FORMAT_VERSION = "14."  # Debian 12's; 19 lays out some macros in another way
 DIRECTORIES = ("base", "schema", "rpc", "record", "sandbox", "guest", "tools", "bridge", "cli", "tests")
 NODES = os.environ.get("SANDPIPER_TEST_NODES")
 
@@ -37,6 +38,10 @@ def report(done):
 
 def check_format(root):
     need("clang-format")
+    version = subprocess.run(["clang-format", "--version"], capture_output=True, text=True).stdout
+    if f"version {FORMAT_VERSION}" not in version:
+        print(f"clang-format: {version.strip()}, not version {FORMAT_VERSION}*")
+        sys.exit(77)
     files = [str(path) for directory in DIRECTORIES for path in sorted((root / directory).rglob("*.[ch]"))]
     return report(subprocess.run(["clang-format", "--dry-run", "--Werror", *files],
                                  capture_output=True))
