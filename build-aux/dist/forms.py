@@ -90,7 +90,7 @@ def npm(release):
 def readme(release):
     """Its links, which lead to files beside it, as links to the repository: a registry shows it alone."""
     links = re.compile(r"\]\((?!https?:|#)([^)\s]+)\)")
-    return links.sub(lambda to: f"]({release.url}/{'raw' if to[1].endswith('.svg') else 'blob'}/v{release.version}/{to[1]})",
+    return links.sub(lambda to: f"]({release.url}/{'raw' if to[1].endswith(('.svg', '.png')) else 'blob'}/v{release.version}/{to[1]})",
                      source("README.md").decode())
 
 

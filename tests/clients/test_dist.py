@@ -54,6 +54,8 @@ class Files(Made):
     def test_the_archive_has_the_program_and_the_licence(self):
         with tarfile.open(self.only(f"*-{release.arch()}.tar.gz")) as archive:
             modes = {member.name.split("/", 1)[1]: member.mode for member in archive}
+            readme, = [member for member in archive if member.name.endswith("/README.md")]
+            self.assertNotRegex(archive.extractfile(readme).read().decode(), r"\]\((?!https:)")
         self.assertEqual(modes["bin/sandpiper"], 0o755)
         self.assertLessEqual({"LICENSE", "README.md"}, set(modes))
 
