@@ -170,7 +170,9 @@ static void withdrawn_elicitation_is_closed_and_its_call_goes_on(void **)
     struct world world;
     world_init(&world, "{\"elicitation\":{}}");
     assert_true(is_asked(&world));
+    buf_clear(&world.peer.out, SIZE_MAX); /* feed() has ended it with a NUL */
     consents_withdraw(&world.consents, &world);
+    assert_int_equal(buf_append(&world.peer.out, "", 1), 0);
     assert_non_null(strstr(buf_bytes(&world.peer.out), "notifications/cancelled"));
     answer(&world, 1, "{\"action\":\"accept\"}");
     assert_int_equal(world.reported, 0);
