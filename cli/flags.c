@@ -85,6 +85,17 @@ static void take_pids(struct options *options, const struct flag *flag, const ch
     }
 }
 
+static void take_seed(struct options *options, const struct flag *, const char *value)
+{
+    uint64_t seed = 0;
+    if (parse_u64(value, &seed) < 0 || seed > UINT32_MAX) { /* numpy takes no more */
+        options_error(options, "--seed takes a number between 0 and %u, not \"%.64s\"", UINT32_MAX,
+                      value);
+    } else {
+        options->spec.seed = value;
+    }
+}
+
 static void take_cpus(struct options *options, const struct flag *flag, const char *value)
 {
     uint64_t milli = 0;
@@ -253,6 +264,8 @@ const struct flag flags[] = {
      take_text, FIELD(tools_path)},
     {"preload", "MODULES", "modules to import before the first call, comma-separated", NULL,
      take_text, FIELD(spec.preload)},
+    {"seed", "N", "seed random and numpy's legacy generator with this number in\neach interpreter",
+     "none", take_seed},
     {"install", "MODE", "install_package: on, ask (for the user's approval) or off", "on",
      install_take_mode},
     {"index-url", "URL", "package index", "https://pypi.org/simple", install_take_url,

@@ -558,8 +558,8 @@ def prepare(options):
     SYS["argv"][:] = [""]
     SYS["path"].insert(0, "")
     BUILTINS["display"] = display
-    load("watch").begin()
     load("zygote").reseed()
+    load("watch").begin()
     refused = load("native").confine(load("zygote").ruleset_fd)
     if "landlock-optional" in options:
         refused = None

@@ -15,6 +15,11 @@ def adopt_ipython(module):
     module.display = load("session").display
 
 
+def seed(module):
+    """Of random and of numpy.random: --seed."""
+    module.seed(int(session().options.partition("seed=")[2].split()[0]))
+
+
 class Watch:
     """The first finder in sys.meta_path."""
 
@@ -57,6 +62,8 @@ class Watch:
 
 def begin():
     SYS["meta_path"].insert(0, Watch)
+    if "seed=" in session().options:
+        Watch.names.update({"random": seed, "numpy.random": seed})
     for name, then in Watch.names.items():
         if name in IMPORTED:  # by --preload
             then(IMPORTED[name])

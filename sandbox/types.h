@@ -175,6 +175,7 @@ struct box_spec {
     struct box_aliases aliases; /* other paths of what code writes to */
     const char *python;  /* --python, or NULL: the active virtual environment, else python3 */
     const char *preload; /* modules, comma-separated, or NULL */
+    const char *seed;    /* a number: of the random numbers of each interpreter; NULL: none */
     const struct embedded *guest; /* files for /run/sandpiper; a row without a name ends them */
     /* One pipe for each stream: exact streams without a common order. Otherwise one pipe keeps the
      * order, and what children and C code write to stderr counts as stdout. */

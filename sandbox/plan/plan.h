@@ -121,7 +121,7 @@ struct plan_content {
     const struct embedded *files;          /* files for run; a row without a name ends them */
     const char *main;                      /* the file that the interpreter runs, */
     const char *arguments[PLAN_ARGUMENTS]; /* with these arguments, NULL after the last */
-    char words[64];                        /* space for one of them */
+    char words[96];                        /* space for one of them */
     struct plan_mount mounts[PLAN_MOUNTS];
     unsigned mount_count;
     const struct box_mount *data; /* shown below /data */
