@@ -494,6 +494,13 @@ class Shared(Case):
             pass
 
 
+def once(test):
+    """Marks a case about a number or size, the same whoever runs it: tap.py leaves it out where `make check` runs its
+    file for a second identity."""
+    test.once = True
+    return test
+
+
 def need_userns():
     """Skips where user namespaces are refused, except at the level that needs none."""
     if CONTAINER:

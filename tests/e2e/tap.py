@@ -2,7 +2,8 @@
 
 The reason of a skip starts with the missing feature and a colon ("userns: refused by this kernel"). A skip for a
 feature listed in SANDPIPER_TEST_REQUIRE (comma separated, or "all") fails. A test finds the modules beside itself,
-beside this file and in tests/helpers. Further arguments choose cases by name, as unittest does: tap.py test_files.py
+beside this file and in tests/helpers. With SANDPIPER_TEST_AGAIN=1 it leaves out the cases that are
+marked with `once` of client.py. Further arguments choose cases by name, as unittest does: tap.py test_files.py
 Files.test_append
 """
 import importlib.util
@@ -12,6 +13,13 @@ import sys
 import unittest
 
 REQUIRED = {word for word in os.environ.get("SANDPIPER_TEST_REQUIRE", "").split(",") if word}
+AGAIN = os.environ.get("SANDPIPER_TEST_AGAIN") == "1"
+
+
+class Loader(unittest.TestLoader):
+    def getTestCaseNames(self, case):
+        return [name for name in super().getTestCaseNames(case)
+                if not (AGAIN and hasattr(getattr(case, name), "once"))]
 
 
 class Tap(unittest.TestResult):
@@ -66,7 +74,7 @@ def main():
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
     spec.loader.exec_module(module)
-    loader = unittest.defaultTestLoader
+    loader = Loader()
     if sys.argv[2:]:
         suite = loader.loadTestsFromNames(sys.argv[2:], module)
     else:

@@ -7,7 +7,7 @@ import subprocess
 import time
 import unittest
 
-from client import DENY, SLOW, Server, need_userns
+from client import DENY, SLOW, Server, need_userns, once
 from container_level import CONTAINER
 from projects import GIT, MAKE, Changes, Project, tree
 
@@ -221,6 +221,7 @@ open('tool', 'w').write('#!/bin/sh\\n'); os.chmod('tool', 0o755)
             self.assertTrue((self.dir / "out/moved").exists() and not (self.dir / "moved.txt").exists())
             self.assertIn("[3 changes; 3 in caches or ignored", server.call("list_changes").text)
 
+    @once
     def test_what_is_ignored_is_what_git_ignores(self):
         dice = random.Random(7)
         parts = ("a", "b", "ab", "a.b", "*", "?", "a*", "*b", "**", "[ab]", "[!a]", "[^b]", "[a-b]*", "\\a", "a\\*", "[[:alpha:]]", "*.*")
@@ -293,6 +294,7 @@ open('tool', 'w').write('#!/bin/sh\\n'); os.chmod('tool', 0o755)
         self.git_apply(patch, copy)
         self.assert_tree(tree(copy), tree(self.dir))
 
+    @once
     def test_10000_changes(self):
         with self.server() as server:
             result = server.python("import os\nfor i in range(10000):\n    if i % 100 == 0: os.mkdir(f'd{i}')\n"

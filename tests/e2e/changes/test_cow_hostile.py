@@ -10,7 +10,7 @@ import threading
 import time
 import unittest
 
-from client import SLOW
+from client import SLOW, once
 from projects import GIT, MAKE, Changes, Project, quote, tree
 
 REFUSED = (".git/hooks/post-checkout", ".gitmodules", ".gitattributes", ".envrc", ".vscode/tasks.json", ".idea/x.xml", ".zed/x",
@@ -180,12 +180,14 @@ class Many(Project):
         server.finish_call(call)
         return slowest
 
+    @once
     def test_long_names(self):
         with self.server() as server:
             self.assert_ok(server.python("import os\ntop = ('\\u3042' * 84 + '/') * 14\nos.makedirs(top); os.chdir(top)\n"
                                          "for i in range(6000): open(str(i), 'w').close()\nos.chdir('/work')"))
             self.assertLess(self.slowest_ping(server, "list_changes"), 8 * SLOW)
 
+    @once
     def test_names_with_one_hash(self):
         """32,768 names whose hash by FNV-1a has the same low 18 bits: each part has two forms that end in one state."""
         state, parts = 2166136261, []
@@ -212,6 +214,7 @@ class Many(Project):
         same, other = seconds.values()
         self.assertLess(same, 4 * other + 1)
 
+    @once
     def test_many_refused_names(self):
         with self.server() as server:
             self.assert_ok(server.python("for i in range(30000): open(f'{i}.pth', 'w').close()", timeout_s=120, _timeout=130))
@@ -384,6 +387,7 @@ os.symlink('../outside/secret.txt', 'relative'); os.symlink('/proc/self/fd/0', '
             self.assertIn(b"plain", os.listdir(os.fsencode(self.dir)), result.text[:500])
             self.assert_alive(server)
 
+    @once
     def test_long_names_in_deep_directories(self):
         """What the keeper does for each path costs the length of the path."""
         with self.server() as server:
@@ -392,6 +396,7 @@ os.symlink('../outside/secret.txt', 'relative'); os.symlink('/proc/self/fd/0', '
                                          "for i in range(2000): os.mkdir(f'd{i}'); os.mknod(f'd{i}/f')", timeout_s=600, _timeout=610))
             self.assertEqual(self.changes(server).number, 2150)
 
+    @once
     def test_many_directories_with_a_file_each(self):
         with self.server() as server:
             result = server.python("import os\nfor i in range(10000): os.mkdir(f'd{i}'); open(f'd{i}/f', 'w').close()")

@@ -7,7 +7,7 @@ import subprocess
 import time
 import unittest
 
-from client import ROOT, SLOW
+from client import ROOT, SLOW, once
 from projects import Project, tree
 
 SUITE = ("test_json", "test_packages", "test_reports", "test_stack")
@@ -124,6 +124,7 @@ class Suites(Repository):
         self.assertEqual(inside[0], 0, inside[1][-3000:])
         self.assertEqual(self.counts(inside), self.counts(self.run_outside(*command, cwd="tests/guest")))
 
+    @once
     def test_unittest(self):
         self.check("python3", "-m", "unittest", *SUITE)
 

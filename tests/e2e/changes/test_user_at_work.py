@@ -9,7 +9,7 @@ import time
 import unittest
 
 from at_work import AtWork, WrittenThrough
-from client import SLOW, give_away
+from client import SLOW, give_away, once
 
 
 class Plain(WrittenThrough):
@@ -175,6 +175,7 @@ class Plain(WrittenThrough):
         for name in "abd":
             self.assertRegex(line, rf"not reverted[^|\]]*\b{name}\b")
 
+    @once
     def test_more_files_than_are_checked(self):
         for i in range(2100):
             self.put(f"many/{i}")
@@ -247,6 +248,7 @@ class Conflicts(AtWork):
             self.assert_ok(server.python("for one in p: one.kill(); one.wait()"))
             self.assertNotIn("of code still run", server.call("list_changes").text)
 
+    @once
     def test_more_changes_than_can_be_listed(self):
         self.put("f.txt"), self.put("g.txt")
         name = "'/'.join(['d' * 250] * 14)"
@@ -456,6 +458,7 @@ class Shown(AtWork):
             result = server.call("apply_changes")
             self.assertEqual(result.text.splitlines()[:4], ["applied 3 of 3", "~ a", "- gone", "+ new"])
 
+    @once
     def test_what_a_cut_list_has_not_shown(self):
         """It is named when it is applied, in a file where the result has no space either."""
         for many, diff in ((1200, False), (1500, True), (9000, False)):

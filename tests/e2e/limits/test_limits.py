@@ -4,7 +4,7 @@ import re
 import time
 import unittest
 
-from client import COMMAND, SLOW, Case, Server, need_userns, writable_cgroup
+from client import COMMAND, SLOW, Case, Server, need_userns, once, writable_cgroup
 from traces import command_of, descendants, init_of
 
 MEBIBYTE = 1 << 20
@@ -24,6 +24,7 @@ class Limits(Case):
         with Server("--memory", "1G") as server:
             self.assert_ok(server.python(f"big = bytearray(256 * {MEBIBYTE})"))
 
+    @once
     def test_a_table_of_200_megabytes_fits_by_default(self):
         """Its file in memory, its rows, and a checkpoint of them: about 1.5 GB."""
         with Server(command=[*COMMAND]) as server:
@@ -94,6 +95,7 @@ class Limits(Case):
             self.assertTrue(server.write("big.txt", "x" * (12 * MEBIBYTE)).is_error)
             self.assertFalse(server.write("small.txt", "x").is_error)
 
+    @once
     def test_number_of_files(self):
         # The kernel frees this many inodes for seconds after the server has exited.
         with Server(cleanup_s=15) as server:

@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import unittest
 
-from client import COMMAND, SLOW, Case, Server, give_away, run_cli
+from client import COMMAND, SLOW, Case, Server, give_away, once, run_cli
 
 PIXEL = ("import base64\nopen('plot.png', 'wb').write(base64.b64decode('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUl"
          "EQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='))")
@@ -275,6 +275,7 @@ class Read(Record):
         self.command("export", path, "--format", "md", "-o", out, "--force")
         self.command("export", path, "--format", "odt", status=2)
 
+    @once
     @unittest.skipUnless(shutil.which("chromium"), "chromium: not installed")
     def test_browser_shows_the_page_and_runs_nothing(self):
         path, out = self.analysis(), self.place / "page.html"

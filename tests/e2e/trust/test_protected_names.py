@@ -9,7 +9,7 @@ import tempfile
 import threading
 import unittest
 
-from client import ROOT, Case, Server, give_away, need_userns, run_cli
+from client import ROOT, Case, Server, give_away, need_userns, once, run_cli
 from container_level import CONTAINER
 
 GIT = ("git", "-c", "safe.directory=*", "-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "init.defaultBranch=main")
@@ -105,6 +105,7 @@ class Reports(Workspace):
             self.assertNotIn("settings", result.status.line)
             self.assertFalse(server.write(".vscode/tasks.json", "{}").is_error)
 
+    @once
     def test_too_many_entries_are_reported(self):
         (self.work / "many").mkdir()
         for number in range(5100):
@@ -355,6 +356,7 @@ class Large(Workspace):
                 result = server.python(f"open('.claude/{name}', 'w').write('x')")
                 self.assertIn("~.claude", result.status.field(NEWS) or "", name)
 
+    @once
     def test_a_too_large_workspace_is_reported(self):
         with self.server() as server:
             result = server.python("for n in range(2000): open(f'.claude/more-{n}', 'w').close()")
