@@ -2,6 +2,7 @@
 #include <jansson.h>
 
 struct options;
+struct record_book;
 
 /* Each carries out one command and returns the process's exit code. */
 int command_serve(const struct options *options);
@@ -10,6 +11,9 @@ int command_doctor(const struct options *options);
 int command_schema(const struct options *options);
 int command_record(const struct options *options);
 int command_call(const struct options *options);
+
+/* Of `record`: runs the record again. Returns the exit code. */
+int record_replay(const struct options *options, const struct record_book *book);
 
 /* New: each setting with its value and the source of that, without credentials. */
 json_t *effective_settings(const struct options *options);

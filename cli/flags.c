@@ -365,8 +365,26 @@ const struct options_setting *flag_setting(const struct options *options, const 
     return NULL;
 }
 
+/* Where the code of a record, which may be anybody's, could reach the user's files and accounts:
+ * `record replay` takes that from the command line only. */
+static bool is_for_own_code(const struct flag *flag, const char *value)
+{
+    static const char *const names[] = {"workspace", "cow-store", "tools"};
+    size_t size = strlen(value);
+    bool found =
+        strcmp(flag->name, "mount") == 0 && size > 3 && strcmp(value + size - 3, ":rw") == 0;
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
+        found = found || strcmp(flag->name, names[i]) == 0;
+    }
+    return found;
+}
+
 void flag_take(struct options *options, const struct flag *flag, const char *value)
 {
+    if (options->command == COMMAND_RECORD && options->config_line > 0 && flag->value &&
+        is_for_own_code(flag, value)) {
+        return;
+    }
     if (options->setting_count == OPTIONS_SETTINGS) {
         options_error(options, "more than %d settings", OPTIONS_SETTINGS);
         return;

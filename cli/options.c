@@ -32,8 +32,9 @@ static const struct command_row commands[] = {
      "make one tool call in a separate sandbox"},
     {"config", COMMAND_CONFIG, "sandpiper config --install [OPTIONS] [-- SERVER OPTIONS]",
      "print or install the entry for an MCP client"},
-    {"record", COMMAND_RECORD, "sandpiper record list|show|export|why|check [FILE] [OPTIONS]",
-     "read what --record has kept"},
+    {"record", COMMAND_RECORD,
+     "sandpiper record list|show|export|replay|why|check [FILE] [OPTIONS]",
+     "read what --record has kept, or run it again"},
     {"mcp", COMMAND_SERVE},
     {"help", COMMAND_HELP},
     {"version", COMMAND_VERSION},
@@ -300,7 +301,7 @@ static void take_program(struct options *options, int argc, char **argv)
 /* What is left of the line of `record`: what to do, the file, and the cell. */
 static void take_record(struct options *options, int argc, char **argv)
 {
-    static const char *const actions[] = {"list", "show", "export", "why", "check"};
+    static const char *const actions[] = {"list", "show", "export", "replay", "why", "check"};
     const char *action = optind < argc ? argv[optind++] : "";
     for (unsigned i = 0; i < sizeof actions / sizeof *actions; i++) {
         if (strcmp(action, actions[i]) == 0) {
@@ -308,7 +309,7 @@ static void take_record(struct options *options, int argc, char **argv)
         }
     }
     if (!options->records.action) {
-        options_error(options, "record needs one of list, show, export, why and check");
+        options_error(options, "record needs one of list, show, export, replay, why and check");
         return;
     }
     bool is_why = strcmp(action, "why") == 0;
@@ -397,12 +398,16 @@ void options_parse(int argc, char **argv, struct options *ret_options)
         }
     }
     take_rest(options, argc, argv);
+    if (options->command == COMMAND_RECORD && !options->spec.workspace) {
+        options->spec.cow = false; /* of the configuration, whose workspace is not taken */
+    }
     resolve_timeouts(options);
     resolve_layers(options);
     box_memory_fit(&options->spec, options->memory_given);
     install_flags_resolve(options);
-    if (options->command != COMMAND_RECORD) { /* records can be read although a directory is gone */
+    bool runs = !options->records.action || strcmp(options->records.action, "replay") == 0;
+    if (runs) { /* records can be read although a directory is gone */
         mount_flags_resolve(options, config);
+        resolve_tools(options);
     }
-    resolve_tools(options);
 }

@@ -224,16 +224,17 @@ int command_record(const struct options *options)
         return code;
     }
     bool checks = strcmp(action, "check") == 0;
-    code = checks                          ? check(&book)
-           : strcmp(action, "show") == 0   ? show(&book)
-           : strcmp(action, "export") == 0 ? export(options, &book)
-                                           : why(options, &book);
-    if (!checks && (book.reading.why[0] || book.reading.altered > 0)) {
+    bool damaged = book.reading.why[0] || book.reading.altered > 0;
+    if (!checks && damaged) {
         terminal_say(book.reading.why[0] ? "record: %s; what follows it is left out"
                                          : "record: %s; sandpiper record check says where",
                      book.reading.why[0] ? book.reading.why : "it was altered");
-        code = EXIT_DAMAGED;
     }
+    code = checks                          ? check(&book)
+           : strcmp(action, "show") == 0   ? show(&book)
+           : strcmp(action, "export") == 0 ? export(options, &book)
+           : strcmp(action, "replay") == 0 ? record_replay(options, &book)
+                                           : why(options, &book);
     record_book_done(&book);
-    return code;
+    return damaged ? EXIT_DAMAGED : code;
 }

@@ -4,50 +4,18 @@ import hashlib
 import html.parser
 import json
 import os
-import pathlib
 import resource
 import shutil
 import signal
 import subprocess
-import tempfile
 import unittest
 
-from client import COMMAND, SLOW, Case, Server, give_away, once, run_cli
+from client import COMMAND, SLOW, Server, give_away, once
+from record_case import Record
 
 PIXEL = ("import base64\nopen('plot.png', 'wb').write(base64.b64decode('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUl"
          "EQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='))")
 EVIL = "\x1b]52;c;x\x07\x9b1m\u202e<script>alert(1)</script>\" onerror=\"x"
-
-
-class Record(Case):
-    def setUp(self):
-        super().setUp()
-        directory = tempfile.TemporaryDirectory(prefix="sp-record-")
-        self.addCleanup(directory.cleanup)
-        self.place = pathlib.Path(directory.name)
-        self.records = self.place / "records"
-
-    def server(self, *args, **options):
-        return Server("--record", str(self.records), *args, **options)
-
-    def path(self):
-        """The newest record."""
-        return sorted(self.records.iterdir())[-1]
-
-    def events(self, kind=None):
-        """All events of the newest record, whose chain is checked."""
-        prev, found = "0" * 64, []
-        for number, line in enumerate(self.path().read_bytes().splitlines()):
-            event = json.loads(line)
-            self.assertEqual((event["v"], event["seq"], event["prev"]), (1, number, prev))
-            prev = hashlib.sha256(line).hexdigest()
-            found.append(event)
-        return [event for event in found if kind in (None, event["kind"])]
-
-    def command(self, *args, status=0):
-        done = run_cli("record", *map(str, args))
-        self.assertEqual(done.returncode, status, done.stderr)
-        return done.stdout if isinstance(done.stdout, str) else done.stdout.decode()
 
 
 class Kept(Record):
