@@ -107,7 +107,7 @@
 #define LIMIT_RECORD_PIECES 10000U           /* changes between stdout and stderr in one output */
 #define LIMIT_RECORD_LINE_BYTES (64UL << 20) /* of a record that is read */
 #define LIMIT_RECORD_LEAST_BYTES (1UL << 20) /* of --record-size */
-#define LIMIT_RECORD_NETWORK 100U            /* connections in it for each cell */
+#define LIMIT_RECORD_CAUSED 100U             /* connections and calls in it for each cell */
 #define LIMIT_RECORD_JSON_DEPTH 64U
 
 /* --- container init --- */

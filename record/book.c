@@ -32,6 +32,7 @@ const char *record_fate_text(enum record_fate fate)
         [RECORD_UNDONE] = "taken back later",
         [RECORD_GONE] = "its effect is not in the final state",
         [RECORD_DROPPED] = "ran in an interpreter of its own",
+        [RECORD_BRANCH] = "a branch, which was discarded",
         [RECORD_NOT_RUN] = "did not run",
         [RECORD_NO_END] = "the record has no result of it",
     };
@@ -79,8 +80,9 @@ static void take_cell(struct follower *follower, struct record_entry *entry)
 {
     size_t position = follower->book->count;
     json_int_t call = record_number(entry->event, "call", 0);
-    bool dropped = record_is_set(entry, "fresh") || record_is_set(entry, "branch");
-    entry->fate = dropped ? RECORD_DROPPED : RECORD_NO_END;
+    bool is_branch = record_is_set(entry, "branch");
+    bool dropped = record_is_set(entry, "fresh") || is_branch;
+    entry->fate = is_branch ? RECORD_BRANCH : dropped ? RECORD_DROPPED : RECORD_NO_END;
     entry->before = dropped ? 0 : state_of(follower, entry->event);
     if (!dropped) {
         char key[KEY_BYTES];
@@ -106,7 +108,7 @@ static void take_result(const struct follower *follower, const json_t *result)
     const char *state = record_text(result, "state");
     bool ran = strcmp(outcome, "refused") != 0 && strcmp(outcome, "cancelled") != 0;
     entry->result = result;
-    if (entry->fate == RECORD_DROPPED) {
+    if (entry->fate == RECORD_DROPPED || entry->fate == RECORD_BRANCH) {
         return;
     }
     bool kept = strcmp(state, "kept") == 0 || strcmp(state, "interrupted") == 0;

@@ -12,7 +12,8 @@ enum record_fate {
     RECORD_LIVE,    /* its effect is in the final state of its session */
     RECORD_UNDONE,  /* undo, restore or reset has gone back to before it */
     RECORD_GONE,    /* its process crashed, or its time was over; or its state was lost */
-    RECORD_DROPPED, /* fresh, or a branch */
+    RECORD_DROPPED, /* fresh */
+    RECORD_BRANCH,  /* of the session, a copy that was discarded */
     RECORD_NOT_RUN, /* refused, or cancelled */
     RECORD_NO_END,  /* the record has no result of it */
 };

@@ -135,7 +135,8 @@ static const char *class_of(const struct record_entry *entry)
     bool wrong = json_is_true(json_object_get(event, "is_error")) ||
                  json_is_true(json_object_get(event, "failed")) ||
                  strcmp(record_text(event, "decision"), "refused") == 0;
-    return is_cell && entry->fate != RECORD_LIVE && entry->fate != RECORD_DROPPED
+    return is_cell && entry->fate != RECORD_LIVE && entry->fate != RECORD_DROPPED &&
+                   entry->fate != RECORD_BRANCH
                ? (wrong ? "off bad" : "off")
            : wrong ? "bad"
                    : "ok";

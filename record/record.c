@@ -36,7 +36,7 @@ struct record {
     uint64_t others;     /* bytes of the other records */
     uint64_t trimmed_at; /* bytes of the file when others was found */
     unsigned calls;
-    unsigned network; /* events of this kind since the last cell */
+    unsigned caused; /* events that code has caused since the last cell */
     bool ended;
     bool leaves_out;  /* outputs and figures */
     const char *note; /* for the next event, or NULL */
@@ -254,28 +254,30 @@ static void add_line(struct record *record, const char *kind, json_t *fields)
     write_line(record);
 }
 
-/* Code alone causes these events: it must not fill the record. */
-static bool is_too_many(struct record *record, const char *kind)
-{
-    bool is_network = strcmp(kind, "network") == 0;
-    record->network = strcmp(kind, "cell") == 0 ? 0 : record->network + is_network;
-    return is_network && record->network > LIMIT_RECORD_NETWORK;
-}
-
 void record_add(struct record *record, const char *kind, json_t *fields)
 {
     if (record && record->fn && fields) {
         record->fn(record->fn_arg, kind, fields);
     }
-    if (!record || record->fn || record->fd < 0 || is_too_many(record, kind)) {
+    if (!record || record->fn || record->fd < 0) {
         json_decref(fields);
         return;
     }
+    record->caused = strcmp(kind, "cell") == 0 ? 0 : record->caused;
     if (record->seq == 0) {
         add_line(record, "start",
                  record->make_start ? record->make_start(record->start_arg) : json_object());
     }
     add_line(record, kind, fields);
+}
+
+void record_add_caused(struct record *record, const char *kind, json_t *fields)
+{
+    if (record && record->caused++ < LIMIT_RECORD_CAUSED) {
+        record_add(record, kind, fields);
+    } else {
+        json_decref(fields);
+    }
 }
 
 void record_end(struct record *record, const char *why)

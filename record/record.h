@@ -47,6 +47,10 @@ unsigned record_next_call(struct record *record);
 /* fields: stolen, an object. */
 void record_add(struct record *record, const char *kind, json_t *fields);
 
+/* The same for an event that code alone causes, which must not fill the record: it has at most
+ * LIMIT_RECORD_CAUSED of them for each cell. */
+void record_add_caused(struct record *record, const char *kind, json_t *fields);
+
 /* Whether so many bytes of outputs and figures still go into the record; else only their length and
  * hash do. */
 bool record_has_space(struct record *record, size_t bytes);

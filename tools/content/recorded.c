@@ -2,10 +2,13 @@
 
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/limits.h"
+#include "base/own.h"
 #include "base/sha256.h"
 #include "record/record.h"
 #include "rpc/text.h"
+#include "tools/content/content.h"
 
 /* New: the arguments, with at most LIMIT_RECORD_PART_BYTES of a long text. */
 static json_t *short_arguments(const json_t *arguments, json_t *event)
@@ -49,6 +52,23 @@ static size_t content_size_of(const json_t *content)
                 json_string_length(json_object_get(block, "data"));
     }
     return size;
+}
+
+json_t *content_file_facts(const struct record *record, const char *path, int fd, uint64_t size)
+{
+    OWNED(buf_done) struct buf content = BUF_EMPTY;
+    char hash[SHA256_TEXT];
+    json_t *facts = record ? json_pack("{s:o, s:I}", "path", rpc_text(path, strlen(path)), "size",
+                                       (json_int_t)size)
+                           : NULL;
+    if (facts && size <= LIMIT_RECORD_PART_BYTES &&
+        content_read(fd, 0, (size_t)size, &content) == 0) {
+        (void)json_object_set_new(
+            facts, "sha256",
+            json_string(sha256_of(buf_size(&content) ? buf_bytes(&content) : "", buf_size(&content),
+                                  hash)));
+    }
+    return facts;
 }
 
 void content_record(struct record *record, const struct content_call *call, json_t *facts)

@@ -19,12 +19,14 @@
 #include "tools/content/content.h"
 #include "tools/content/magic.h"
 #include "tools/content/mounts.h"
+#include "tools/content/recorded.h"
 #include "tools/files/convert.h"
 #include "tools/files/ipynb.h"
 #include "tools/files/listing.h"
 #include "tools/files/path.h"
 #include "tools/files/read_text.h"
 #include "tools/files/utf16.h"
+#include "tools/order/order.h"
 
 enum {
     CLIMBS_MOST = 16,
@@ -508,6 +510,8 @@ static void read_op_opened(void *arg, int error, int fd, const struct box_file *
                                 op->range.end_line, &text);
         read_op_end(op, r, &text, false);
     } else {
+        orders_set_facts(op->tools->orders, op->call,
+                         content_file_facts(op->tools->config.record, op->path, fd, op->size));
         read_regular(op);
     }
 }

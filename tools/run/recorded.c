@@ -43,6 +43,8 @@ static const char *const fact_names[RUN_FACT_COUNT] = {
     [RUN_FILES_STAY] = "files_stay",
     [RUN_FILES_NOTE] = "files_note",
     [RUN_NETWORK] = "network",
+    [RUN_TOOLS] = "tools",
+    [RUN_NOT_UNDONE] = "not_undone",
     [RUN_DEGRADED] = "degraded",
     [RUN_PROTECTED_NOTE] = "protected_note",
     [RUN_PROTECTED_NEWS] = "protected_news",
@@ -89,10 +91,8 @@ void recorded_done(struct run *run)
     buf_done(&run->recording.piece);
 }
 
-/* New: what each event of the run begins with. */
-static json_t *event_of(const struct run *run)
+json_t *recorded_event(const struct recording *recording)
 {
-    const struct recording *recording = &run->recording;
     const char *session = json_string_value(json_object_get(recording->arguments, "session"));
     return json_pack("{s:I, s:s}", "call", (json_int_t)recording->call, "session",
                      session ? session : "default");
@@ -125,7 +125,7 @@ static void record_before(const struct run *run)
 {
     struct record *record = run->recording.record;
     if (run_fact(run, RUN_BACK)[0]) {
-        json_t *event = event_of(run);
+        json_t *event = recorded_event(&run->recording);
         set(event, "to", json_integer((json_int_t)run->back_cell));
         set(event, "text", fact_value(run, RUN_BACK));
         set(event, "name", fact_value(run, RUN_BACK_NAME));
@@ -134,7 +134,7 @@ static void record_before(const struct run *run)
         record_add(record, run_fact(run, RUN_BACK_NAME)[0] ? "restore" : "undo", event);
     }
     if (run->was_reset) {
-        record_add(record, "reset", event_of(run));
+        record_add(record, "reset", recorded_event(&run->recording));
     }
 }
 
@@ -146,7 +146,7 @@ void recorded_cell(struct run *run)
     }
     recording->has_cell = true;
     record_before(run);
-    json_t *event = event_of(run);
+    json_t *event = recorded_event(&run->recording);
     json_t *others = json_copy(recording->arguments);
     (void)json_object_del(others, "code");
     (void)json_object_del(others, "session");
@@ -193,7 +193,7 @@ void recorded_output(struct run *run, unsigned stream, const char *bytes, size_t
 void recorded_job(struct run *run)
 {
     if (run->recording.record) {
-        json_t *event = event_of(run);
+        json_t *event = recorded_event(&run->recording);
         set(event, "job", json_integer((json_int_t)run->job));
         record_add(run->recording.record, "job", event);
     }
@@ -283,7 +283,7 @@ void recorded_result(struct run *run, const json_t *images)
         return;
     }
     recorded_cell(run); /* of one whose code was not sent */
-    json_t *event = event_of(run);
+    json_t *event = recorded_event(&run->recording);
     set_end(run, event);
     for (unsigned fact = 0; fact < RUN_FACT_COUNT; fact++) {
         if (fact_names[fact]) {
@@ -294,11 +294,12 @@ void recorded_result(struct run *run, const json_t *images)
     set_images(run, images, event);
     record_add(record, "result", event);
     if (run_fact(run, RUN_SAVED)[0]) {
-        json_t *saved = event_of(run);
+        json_t *saved = recorded_event(&run->recording);
         set(saved, "cell", json_integer((json_int_t)run->cell));
         set(saved, "name", json_string(run->request.save));
         set(saved, "saved", fact_value(run, RUN_SAVED));
         set(saved, "why", fact_value(run, RUN_UNSAVED));
+        set(saved, "dropped", fact_value(run, RUN_SAVE_DROPPED));
         record_add(record, "checkpoint", saved);
     }
 }

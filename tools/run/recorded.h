@@ -31,6 +31,9 @@ struct recording {
 void recorded_begin(struct run *run, struct record *record, const json_t *arguments);
 void recorded_done(struct run *run);
 
+/* New: what each event of the run begins with. */
+json_t *recorded_event(const struct recording *recording);
+
 /* The run's code is about to be sent. */
 void recorded_cell(struct run *run);
 

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/own.h"
 #include "base/word.h"
+#include "record/record.h"
 #include "rpc/scan.h"
 #include "rpc/text.h"
 #include "schema/schema.h"
@@ -31,6 +32,7 @@ enum {
 #define SAID_UNKNOWN "unknown" /* AttributeError */
 #define SAID_INVALID "invalid" /* TypeError */
 #define SAID_REFUSED "refused" /* RuntimeError */
+#define CELL_ENDED "the cell has ended"
 
 enum channel_step { STEP_STARTING, STEP_ASKING, STEP_QUEUED };
 
@@ -52,6 +54,7 @@ struct channel_call {
     char *label;
     json_t *arguments;
     size_t bytes;
+    char hash[SHA256_TEXT]; /* of the arguments, with a record */
     uint64_t left_ns;
 };
 
@@ -113,11 +116,50 @@ static void call_free(struct channel_call *call)
     free(call);
 }
 
-#define end_with(call, said, ...)                                                                  \
-    do {                                                                                           \
-        say((call)->channel, (call)->id, said, __VA_ARGS__);                                       \
-        call_free(call);                                                                           \
-    } while (0)
+static const struct recording *recording_of(const struct tool_channel *channel)
+{
+    return channel->run && channel->run->recording.record ? &channel->run->recording : NULL;
+}
+
+/* Adds the call to the record, as hashes: what went there and came back is the code's and the tool
+ * server's. said: why it has no result, or "ok"; reason: a sentence of ours, or NULL. */
+static void record_call(const struct channel_call *call, const char *said, const char *result,
+                        size_t size, const char *reason)
+{
+    const struct recording *recording = recording_of(call->channel);
+    char hash[SHA256_TEXT];
+    if (!recording || !call->label) {
+        return;
+    }
+    json_t *event = recorded_event(recording);
+    (void)json_object_update_new(
+        event,
+        json_pack("{s:i, s:o, s:s, s:b, s:b, s:I, s:s, s:I, s:s}", "cell", (int)call->cell, "tool",
+                  rpc_text(call->label, strlen(call->label)), "outcome", said, "is_error",
+                  strcmp(said, SAID_RESULT) != 0, "sent", call->counted, "arguments_bytes",
+                  (json_int_t)call->bytes, "arguments_sha256", call->hash, "result_bytes",
+                  (json_int_t)size, "result_sha256", sha256_of(result, size, hash)));
+    if (reason) {
+        (void)json_object_set_new(
+            event, "content",
+            json_pack("[{s:s, s:o}]", "type", "text", "text", rpc_text(reason, strlen(reason))));
+    }
+    record_add_caused(recording->record, "tool", event);
+}
+
+/* Ends the call with a sentence. */
+__attribute__((format(printf, 3, 4))) static void end_with(struct channel_call *call,
+                                                           const char *said, const char *fmt, ...)
+{
+    char text[REASON_BYTES];
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    record_call(call, said, "", 0, text);
+    reply(call->channel, call->id, said, text, strlen(text));
+    call_free(call);
+}
 
 /* Appends up to three of the names that begin alike, or hold the word. */
 static void similar(json_t *names, const char *word, char *out, size_t size)
@@ -236,6 +278,7 @@ static void call_done(struct tool_call *base, enum tool_outcome outcome, struct 
     }
     if (outcome == TOOL_ERROR) {
         log_call(call, "refused by the server", text.size);
+        record_call(call, SAID_TOOL, text.bytes, text.size, NULL);
         reply(channel, call->id, SAID_TOOL, text.bytes, text.size);
         call_free(call);
     } else if (outcome == TOOL_NOTHING) {
@@ -247,6 +290,7 @@ static void call_done(struct tool_call *base, enum tool_outcome outcome, struct 
         end_with(call, SAID_TOOL, "the call was carried out, but its result is longer than 64 MiB");
     } else {
         log_call(call, "ok", text.size);
+        record_call(call, SAID_RESULT, text.bytes, text.size, NULL);
         reply(channel, call->id, SAID_RESULT, text.bytes, text.size);
         call_free(call);
     }
@@ -465,13 +509,18 @@ static void take_call(struct tool_channel *channel, const struct box_message *me
             return;
         }
         call->bytes = arguments.size;
+        if (recording_of(channel)) {
+            (void)sha256_of(arguments.data, arguments.size, call->hash);
+        }
         channel->bytes += call->bytes;
     }
     tool_server_want(server, &call->waiter, server_known, call);
 }
 
-static void drop_call(struct channel_call *call)
+/* reason: why it gets no response. */
+static void drop_call(struct channel_call *call, const char *reason)
 {
+    record_call(call, SAID_REFUSED, "", 0, reason);
     if (call->waiter.server) {
         tool_server_forget(&call->waiter);
     } else if (call->step == STEP_ASKING) {
@@ -487,7 +536,7 @@ static void cancel_call(const struct tool_channel *channel, const char *id)
 {
     for (struct channel_call *call = channel->calls; call; call = call->next) {
         if (strcmp(call->id, id) == 0) {
-            drop_call(call);
+            drop_call(call, "the code has cancelled it");
             return;
         }
     }
@@ -537,9 +586,8 @@ void tool_channel_begin(struct tool_channel *channel, struct box_session *guest,
 void tool_channel_end(struct tool_channel *channel)
 {
     while (channel->calls) {
-        struct channel_call *call = channel->calls;
-        say(channel, call->id, SAID_REFUSED, "the cell has ended");
-        drop_call(call);
+        say(channel, channel->calls->id, SAID_REFUSED, CELL_ENDED);
+        drop_call(channel->calls, CELL_ENDED);
     }
     channel->run = NULL;
 }
