@@ -63,10 +63,10 @@ static bool is_displayed(const json_t *result, size_t number)
 static json_t *value_of(const json_t *result)
 {
     const char *text = record_text(result, "value");
-    text += *text == '\n';
-    const char *figure = strstr(text, "\n[image: ");
-    return figure ? rpc_text(text, (size_t)(figure - text))
-                  : json_incref(json_object_get(result, "value"));
+    size_t size = json_string_length(json_object_get(result, "value"));
+    size_t first = *text == '\n'; /* before a value of several lines */
+    const char *figure = strstr(text + first, "\n[image: ");
+    return rpc_text(text + first, figure ? (size_t)(figure - text) - first : size - first);
 }
 
 static json_t *outputs_of(const json_t *result)
@@ -93,7 +93,14 @@ static json_t *outputs_of(const json_t *result)
                                                        "execute_result", "execution_count", "data",
                                                        "text/plain", value_of(result), "metadata"));
     }
-    if (record_text(result, "traceback")[0]) {
+    if (strcmp(record_text(result, "outcome"), "exit") == 0) {
+        (void)json_array_append_new(
+            outputs,
+            json_pack("{s:s, s:s, s:o, s:[]}", "output_type", "error", "ename", "SystemExit",
+                      "evalue",
+                      json_sprintf("%lld", (long long)record_number(result, "exit_code", 0)),
+                      "traceback"));
+    } else if (record_text(result, "traceback")[0]) {
         (void)json_array_append_new(outputs,
                                     json_pack("{s:s, s:s, s:s, s:o}", "output_type", "error",
                                               "ename", record_text(result, "error_type"), "evalue",

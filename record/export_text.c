@@ -62,14 +62,17 @@ void record_export_md(const struct record_book *book, const char *session, struc
  * that only a notebook understands. */
 static bool is_plain_python(const struct record_entry *entry, const char *code, size_t size)
 {
-    static const char *const words[] = {"await", "__future__", "global ", "\r", "\f",
-                                        "= !",   "= %",        "=!",      "=%"};
+    static const char *const words[] = {"await", "async",        "__future__", "global ", "\r",
+                                        "\f",    "\xEF\xBB\xBF", "= !",        "= %",     "=!",
+                                        "=%"};
     const char *type = record_text(entry->result, "error_type");
     const char *outcome = record_text(entry->result, "outcome");
     bool compiled = (strcmp(outcome, "ok") == 0 || strcmp(outcome, "error") == 0) &&
                     !strstr(type, "SyntaxError") && !strstr(type, "IndentationError") &&
                     !strstr(type, "TabError");
-    bool plain = compiled && size > 0 && strlen(code) == size && code[size - 1] != '\\';
+    bool indented = code[strspn(code, "\n")] == ' ' || code[strspn(code, "\n")] == '\t';
+    bool plain =
+        compiled && !indented && size > 0 && strlen(code) == size && code[size - 1] != '\\';
     for (unsigned i = 0; plain && i < sizeof words / sizeof *words; i++) {
         plain = !strstr(code, words[i]);
     }
