@@ -6,7 +6,7 @@ import os
 import resource
 import unittest
 
-from client import COMMAND, SLOW, Server, give_away
+from client import Server, give_away
 from record_case import Record
 
 PIXEL = ("import base64\nopen('plot.png', 'wb').write(base64.b64decode('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUl"
