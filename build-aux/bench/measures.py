@@ -1,6 +1,7 @@
 """The measures. Each yields (group, contestant, seconds or KiB) and interleaves what it compares: one sample of each
 contestant in turn, so that other load on the machine affects all of them."""
 import contextlib
+import hashlib
 import json
 import os
 import pathlib
@@ -43,6 +44,7 @@ PROGRAMS = {  # run inside and outside by the same interpreter, which measures t
                         "    os.rename('/dev/shm/a', '/dev/shm/b')",
     "fork and exec": "import subprocess\nfor _ in range(15): subprocess.run(['/bin/true'])",
 }
+PARSE = "import json, sys\nfor line in open(sys.argv[1], 'rb'): json.loads(line)"
 TIMED = "import time\nbegan = time.perf_counter()\n{program}\nprint(time.perf_counter() - began)"
 
 
@@ -58,6 +60,25 @@ def make_project(directory, files):
         for name in range(min(100, files - at)):
             with open(f"{directory}/d{at // 100}/f{name}", "w") as file:
                 file.write("x = 1\n")
+
+
+def make_record(path, calls, lines):
+    """A record of so many calls, each with as many lines of code and of output."""
+    prev, seq = "0" * 64, 0
+    with open(path, "wb") as file:
+        def add(kind, **members):
+            nonlocal prev, seq
+            line = json.dumps({"v": 1, "seq": seq, "time": "2026-11-22T10:15:02.123Z", "kind": kind, "prev": prev, **members})
+            prev, seq = hashlib.sha256(line.encode()).hexdigest(), seq + 1
+            file.write(line.encode() + b"\n")
+
+        add("start", version="0", settings=[])
+        for number in range(1, calls + 1):
+            of = {"call": number, "session": "default", "cell": number}
+            add("cell", **of, arguments={}, code="\n".join(f"values[{i}] = sum(range({number}))  # {i}" for i in range(lines)))
+            add("result", **of, outcome="ok", state="kept", is_error=False, duration_ms=3, status="[ok 3 ms | vars: ~values]",
+                output=[["stdout", f"line of output {number}\n" * lines]], value="42")
+        add("end", why="stdin was closed")
 
 
 def timed(action, *arguments, **more):
@@ -188,6 +209,31 @@ class Bench:
                         for name, server in actions.items():
                             time.sleep(PAUSE_S)
                             yield f"files of {files:,}: {what}", name, timed(server.run, code)
+
+    # --- a record ---
+
+    def record(self):
+        """What --record costs a call, and what it takes to read 10,000 calls. The reference of the second parses them."""
+        with tempfile.TemporaryDirectory() as top, contextlib.ExitStack() as stack:
+            actions = {name: stack.enter_context(self.sandpiper(*flags)) for name, flags in (
+                ("without", ()), ("without, once more", ()), ("--record", ("--record", f"{top}/records")))}
+            for code in ("x = 1", "print('a line of output')"):
+                for server in actions.values():
+                    for _ in range(20):
+                        server.run(code)
+                for _ in range(self.times(250)):
+                    for name, server in actions.items():
+                        time.sleep(PAUSE_S)
+                        yield f"with a record: {code}", name, timed(server.run, code)
+            for name in ("short calls", "calls of 20 lines"):
+                path = f"{top}/{name[:5]}.jsonl"
+                make_record(path, 10_000, 1 if name == "short calls" else 20)
+                commands = {"python: json.loads of each line": (self.python, "-c", PARSE, path)} | {
+                    " ".join(words): (self.binary, "record", *words, path)
+                    for words in (("show",), ("check",), ("export", "--format", "html"))}
+                for _ in range(self.times(8)):
+                    for contestant, line in commands.items():
+                        yield f"a record of 10,000 {name}", contestant, timed(command, *line)
 
     # --- a new interpreter ---
 
