@@ -137,12 +137,10 @@ static void print_paged(const struct buf *text)
 static int write_file(const char *path, bool force, const struct buf *content)
 {
     char temporary[PATH_MAX];
-    if (snprintf(temporary, sizeof temporary, "%s.new", path) >= PATH_MAX) {
+    if (snprintf(temporary, sizeof temporary, "%s.XXXXXX", path) >= PATH_MAX) {
         return -ENAMETOOLONG;
     }
-    (void)unlink(temporary);
-    defer_close int fd =
-        open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    defer_close int fd = mkostemp(temporary, O_CLOEXEC);
     int r = fd < 0 ? -errno : fd_write_all(fd, buf_bytes(content), buf_size(content));
     if (r == 0 &&
         renameat2(AT_FDCWD, temporary, AT_FDCWD, path, force ? 0 : RENAME_NOREPLACE) < 0) {

@@ -10,7 +10,7 @@
 #include "record/book.h"
 #include "record/escape.h"
 
-enum { LINES_SHOWN = 20 };
+enum { LINES_SHOWN = 20, LINE_BYTES = 1000 };
 
 /* What differs from run to run. glibc's regexec(3) takes linear time for it. */
 static const char varying[] =
@@ -83,9 +83,10 @@ static void append_lines(struct buf *out, const char *sign, const char *text, si
     unsigned shown = 0;
     while (size > 0 && shown++ < LINES_SHOWN) {
         size_t line = line_size(text, size);
+        size_t shown_size = line - (text[line - 1] == '\n');
         buf_appendf(out, "    %s ", sign);
-        record_escape_line(out, text, line - (text[line - 1] == '\n'));
-        buf_append_text(out, "\n");
+        record_escape_line(out, text, shown_size < LINE_BYTES ? shown_size : LINE_BYTES);
+        buf_append_text(out, shown_size > LINE_BYTES ? " [cut]\n" : "\n");
         text += line;
         size -= line;
     }

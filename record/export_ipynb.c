@@ -143,14 +143,14 @@ static void append_literal(struct buf *out, const json_t *value)
     buf_append_text(out, text ? text : "\"\"");
 }
 
-/* The notebook's directory stands for the workspace. */
-static void append_path(struct buf *out, const json_t *arguments)
+/* New: the path below the notebook's directory, which stands for the workspace; NULL: it is
+ * elsewhere, where a notebook that runs without a sandbox should not write. */
+static json_t *path_of(const json_t *arguments)
 {
     static const char work[] = "/work/";
     const char *path = record_text(arguments, "path");
-    bool inside = strncmp(path, work, sizeof work - 1) == 0;
-    json_auto_t *relative = json_string(path + (inside ? sizeof work - 1 : 0));
-    append_literal(out, relative);
+    path += strncmp(path, work, sizeof work - 1) == 0 ? sizeof work - 1 : 0;
+    return path[0] == '/' || strstr(path, "..") ? NULL : json_string(path);
 }
 
 static bool add_write(json_t *cells, const struct record_entry *entry)
@@ -158,13 +158,14 @@ static bool add_write(json_t *cells, const struct record_entry *entry)
     const json_t *arguments = json_object_get(entry->event, "arguments");
     const char *mode = record_text(arguments, "mode");
     bool base64 = strcmp(record_text(arguments, "encoding"), "base64") == 0;
+    json_auto_t *path = path_of(arguments);
     OWNED(buf_done) struct buf code = BUF_EMPTY;
-    if (json_is_true(json_object_get(entry->event, "is_error")) ||
+    if (!path || json_is_true(json_object_get(entry->event, "is_error")) ||
         json_object_get(entry->event, "cut")) {
         return false;
     }
     buf_append_text(&code, "# write_file\nimport base64, pathlib\npath = pathlib.Path(");
-    append_path(&code, arguments);
+    append_literal(&code, path);
     buf_append_text(&code, ")\npath.parent.mkdir(parents=True, exist_ok=True)\n");
     if (json_object_get(arguments, "old_text")) {
         buf_append_text(&code,
@@ -289,10 +290,7 @@ void record_export_ipynb(const struct record_book *book, const char *session, st
                     other == 1 ? "" : "s");
     }
     if (files > 0) {
-        buf_appendf(notes, "%s%zu call%s of write_file without their content",
-                    other ? "; "
-                          : "left "
-                            "out: ",
-                    files, files == 1 ? "" : "s");
+        buf_appendf(notes, "%s%zu call%s of write_file (refused, cut, or outside of the workspace)",
+                    other ? "; " : "left out: ", files, files == 1 ? "" : "s");
     }
 }

@@ -29,7 +29,8 @@ static void fence_member(struct buf *out, const char *language, const json_t *ob
 void record_export_md(const struct record_book *book, const char *session, struct buf *out,
                       struct buf *)
 {
-    buf_appendf(out, "# %s\n\n", book->name);
+    buf_append_text(out, "# A record of Sandpiper\n\n");
+    record_fence(out, "", book->name, strlen(book->name));
     for (size_t i = 0; i < book->count; i++) {
         const struct record_entry *entry = &book->entries[i];
         OWNED(buf_done) struct buf name = BUF_EMPTY;

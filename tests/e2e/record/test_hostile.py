@@ -152,7 +152,7 @@ class Hostile(Record):
             elif fence is None and line:
                 outside.append(line)
         self.assertIsNone(fence)
-        self.assertEqual([line for line in outside if not re.match(r"(# forged\.jsonl|## (cell \d+|no cell|call).*)$", line)], [])
+        self.assertEqual([line for line in outside if not re.match(r"(# A record of Sandpiper|## (cell \d+|no cell|call).*)$", line)], [])
 
     def test_script_runs_no_text_of_a_record(self):
         text = self.export("py", self.hostile())
@@ -196,6 +196,35 @@ class Hostile(Record):
         with open(path, "ab") as file:
             file.write(b"{" * ((64 << 20) + 2))
         self.assertIn("longer than 64 MiB", run_cli("record", "show", str(path)).stderr.decode())
+
+    def test_files_elsewhere_are_not_written_by_a_notebook(self):
+        paths = ("/etc/profile", "../../.bashrc", "/work/../../etc/x", "a/../../b", "/work/ok.txt", "in/ok.txt")
+        path = self.forge(*(("write", {"tool": "write_file", "is_error": False, "arguments": {"path": name, "content": "x"}})
+                            for name in paths))
+        done = run_cli("record", "export", "--format", "ipynb", str(path))
+        book = json.loads(done.stdout)
+        written = ["".join(cell["source"]) for cell in book["cells"] if cell["cell_type"] == "code"]
+        self.assertEqual([source.split("Path(")[1].split(")")[0] for source in written], ['"ok.txt"', '"in/ok.txt"'])
+        self.assertIn("left out: 4 calls of write_file", done.stderr.decode())
+
+    def test_file_beside_the_output_is_not_touched(self):
+        path, out = self.hostile(), self.place / "page.html"
+        beside = {self.place / name: name for name in ("page.html.new", "page.html.tmp")}
+        for file, text in beside.items():
+            file.write_text(text)
+        self.command("export", path, "--format", "html", "-o", out)
+        target = self.place / "target"
+        target.write_text("the user's")
+        link = self.place / "link"
+        link.symlink_to(target)
+        self.command("export", path, "--format", "html", "-o", link, status=1)
+        self.command("export", path, "--format", "html", "-o", link, "--force")
+        self.assertEqual(target.read_text(), "the user's")
+        self.assertFalse(link.is_symlink())
+        self.assertEqual({file: file.read_text() for file in beside}, beside)
+        self.assertEqual(out.stat().st_mode & 0o7777, 0o600)
+        self.assertEqual(sorted(file.name for file in self.place.iterdir() if file.name.startswith("page.html")),
+                         ["page.html", "page.html.new", "page.html.tmp"])
 
     def test_only_regular_files_are_read(self):
         fifo, link = self.place / "fifo", self.place / "link"

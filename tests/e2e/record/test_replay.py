@@ -208,6 +208,19 @@ class Replay(Record):
                 text = self.command("replay", path, status=0 if same else 1)
                 self.assertEqual("figure 1: other pixels" in text, not same, text)
 
+    def test_what_no_server_would_have_recorded_fails_with_a_sentence(self):
+        of = {"call": 1, "session": "default", "cell": 1}
+        cells = [{**of, "code": "x" * (17 << 20), "arguments": {}},
+                 {**of, "code": "1", "arguments": {"timeout_s": "for ever", "undo": [1], "\x1b[2J": 1}},
+                 {**of, "session": "\x1b[2J" * 100, "code": "1", "arguments": {}}, {"call": 1, "cell": 2, "code": "2"}]
+        result = {**of, "outcome": "ok", "state": "kept", "is_error": False}
+        for cell in cells:
+            with self.subTest(cell=str(cell)[:100]):
+                text = self.command("replay", self.forge(("cell", cell), ("result", result)), status=1)
+                self.assertRegex(text, r"cell \d.*: (failed: |different\n)")
+                self.assertNotIn("\x1b", text)
+                self.assertLess(len(text), 5000)
+
     def test_differences_are_shown_as_text(self):
         text = self.command("replay", self.forge_cells(
             "print('\\x1b]52;c;x\\x07\\u202e')\nraise ValueError('\\x1b[2J')", value="\x1b[31m\u202e",
