@@ -14,7 +14,7 @@ from client import COMMAND, DEFAULTS, SLOW, Server, run_cli
 from record_case import Record
 
 KILLS = 300
-SESSIONS = int(os.environ.get("SANDPIPER_RECORD_SESSIONS", "60"))  # as many as fit
+SESSIONS = int(os.environ.get("SANDPIPER_TEST_SESSIONS", "60"))  # as many as fit
 CALL = {"jsonrpc": "2.0", "method": "tools/call", "params": {"name": "run_python", "arguments": {}, "_meta": {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}}}
 
