@@ -243,7 +243,7 @@ class Polls(JobCase):
             self.assertNotIn("one", result.output)
 
     def test_polls_side_by_side(self):
-        """Each line goes to one of them; the whole result to all that wait."""
+        """Each line goes to one of them; the result, with the lines since, to all that wait."""
         with Server(*JOBS) as server:
             first = server.python(PREPARE + COUNT, wait_s=0, **LONG)
             job = self.assert_running(first)
@@ -257,8 +257,8 @@ class Polls(JobCase):
             self.open_gate(server, "enough")
             texts = {server.finish_call(call).text for call in calls}
             self.assertEqual(len(texts), 1)
-            whole = numbered(texts.pop())
-            self.assertEqual(whole, list(range(len(whole))))
+            lines += numbered(texts.pop())
+            self.assertEqual(lines, list(range(len(lines))))
 
     def test_the_last_eight_results_are_kept(self):
         with Server(*JOBS) as server:
