@@ -6,7 +6,7 @@
 
 #include "base/word.h"
 
-enum { PREVIEW_BYTES = 40 };
+enum { PREVIEW_BYTES = 40, WORK_MAX = 2000000, VIOLATION_WORK = 32 };
 
 void check_fail(struct check *check, const char *fmt, ...)
 {
@@ -19,6 +19,19 @@ void check_fail(struct check *check, const char *fmt, ...)
     }
     va_end(args);
     check->count++;
+    check->work += VIOLATION_WORK;
+}
+
+bool check_work(struct check *check, size_t units)
+{
+    if (check->work > WORK_MAX) {
+        return false;
+    }
+    check->work += units;
+    if (check->work > WORK_MAX) {
+        check_fail(check, "is too much to check from here on; send fewer or shorter values");
+    }
+    return check->work <= WORK_MAX;
 }
 
 size_t check_enter(struct check *check, const char *token)

@@ -12,12 +12,17 @@ struct check {
     struct schema_violation *violations;
     size_t max;
     size_t count;
+    size_t work; /* see check_work() */
     bool listed; /* the known arguments, in an earlier violation */
     char pointer[sizeof((struct schema_violation *)0)->pointer];
 };
 
 /* Adds one violation at the current pointer. */
 __attribute__((format(printf, 2, 3))) void check_fail(struct check *check, const char *fmt, ...);
+
+/* Counts units of work, each about as much as one comparison. False: the validation has taken so
+ * many that it must end, which is a violation of its own. */
+bool check_work(struct check *check, size_t units);
 
 /* Appends "/token" to the pointer with RFC 6901 escapes, whole characters only. Returns what
  * check_leave() needs to go back. */

@@ -9,13 +9,14 @@ enum { DEPTH = 16, PATTERN_BYTES = 128 };
 
 static json_t *foreign(const json_t *schema, unsigned depth);
 
-/* Without groups and counts a match takes no more than the product of both lengths, and
- * JavaScript's patterns mean the same as those of POSIX. */
+/* Without groups and counts a match takes no more than the product of both lengths, as it is tried
+ * from the beginning only, and JavaScript's patterns mean the same as those of POSIX. */
 static bool is_plain_pattern(const json_t *pattern)
 {
     const char *text = json_string_value(pattern);
-    return text && strlen(text) == json_string_length(pattern) && strlen(text) <= PATTERN_BYTES &&
-           !strpbrk(text, "\\(){}|?") && !strstr(text, "[:") && !strstr(text, "[.");
+    return text && text[0] == '^' && strlen(text) == json_string_length(pattern) &&
+           strlen(text) <= PATTERN_BYTES && !strpbrk(text, "\\(){}|?") && !strstr(text, "[:") &&
+           !strstr(text, "[.");
 }
 
 static json_t *properties_of(const json_t *properties, unsigned depth)
@@ -65,7 +66,9 @@ static json_t *foreign(const json_t *schema, unsigned depth)
     copy_if(known, schema, "type", json_is_string(json_object_get(schema, "type")));
     copy_if(known, schema, "description", json_is_string(json_object_get(schema, "description")));
     copy_if(known, schema, "enum", json_is_array(enumerated) && json_array_size(enumerated) > 0);
-    copy_if(known, schema, "pattern", is_plain_pattern(json_object_get(schema, "pattern")));
+    if (is_plain_pattern(json_object_get(schema, "pattern"))) {
+        (void)json_object_set(known, KEYWORD_FOREIGN_PATTERN, json_object_get(schema, "pattern"));
+    }
     for (unsigned i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         copy_if(known, schema, numbers[i], json_is_number(json_object_get(schema, numbers[i])));
     }

@@ -23,5 +23,8 @@ const char *keyword_type_article(enum keyword_type type);
 
 bool keyword_type_matches(enum keyword_type type, const json_t *value);
 
+/* Instead of "pattern", in the schemas of others: matched against short strings only. */
+#define KEYWORD_FOREIGN_PATTERN "sandpiper.pattern"
+
 /* Whether required names key. */
 bool keyword_requires(const json_t *schema, const char *key);

@@ -33,8 +33,8 @@ struct schema_violation {
 };
 
 /* Checks value against schema and fills the first max violations. Returns how many there are in
- * all; 0 means valid. An explicit null for an optional property counts as absent. Recursion is
- * bounded by the schema, whatever the value's depth. */
+ * all, as far as it has got; 0 means valid. An explicit null for an optional property counts as
+ * absent. Recursion is bounded by the schema, whatever the value's depth. */
 size_t schema_validate(const json_t *schema, const json_t *value,
                        struct schema_violation *violations, size_t max);
 

@@ -9,6 +9,9 @@
 #include "schema/near.h"
 #include "schema/schema.h"
 
+/* Of somebody else's pattern: a match may take memory for each byte. */
+enum { FOREIGN_PATTERN_BYTES = 4096 };
+
 /* Appends one of "a, b, c" if it fits whole. */
 static void add_name(const char *quote, const char *name, char *out, size_t size)
 {
@@ -48,6 +51,13 @@ static size_t code_points(const json_t *value)
         count += ((unsigned char)text[i] & 0xC0U) != 0x80U;
     }
     return count;
+}
+
+/* To compile a pattern takes more than to match a short string. */
+static size_t pattern_work(const char *pattern, const json_t *value)
+{
+    enum { COMPILE_WORK = 64, STEPS = 16 /* of a match, in one unit */ };
+    return COMPILE_WORK + strlen(pattern) * json_string_length(value) / STEPS;
 }
 
 static bool pattern_matches(const char *pattern, const json_t *value)
@@ -95,8 +105,12 @@ static void check_string(struct check *check, const json_t *schema, const json_t
     const json_t *min = json_object_get(schema, "minLength");
     const json_t *max = json_object_get(schema, "maxLength");
     const char *pattern = json_string_value(json_object_get(schema, "pattern"));
+    if (!pattern && json_string_length(value) <= FOREIGN_PATTERN_BYTES) {
+        pattern = json_string_value(json_object_get(schema, KEYWORD_FOREIGN_PATTERN));
+    }
     check_size(check, min, max, min || max ? code_points(value) : 0, "character");
-    if (pattern && !pattern_matches(pattern, value)) {
+    if (pattern && check_work(check, pattern_work(pattern, value)) &&
+        !pattern_matches(pattern, value)) {
         check_fail(check, "must match %s, got %s", pattern, check_preview(value, got, sizeof got));
     }
 }
@@ -180,7 +194,9 @@ static void check_object(struct check *check, const json_t *schema, const json_t
     json_t *object = (json_t *)(uintptr_t)value; /* jansson's iterators take no const */
     const char *key = NULL;
     json_t *member = NULL;
-    check_missing(check, schema, value);
+    if (check_work(check, json_array_size(json_object_get(schema, "required")))) {
+        check_missing(check, schema, value);
+    }
     json_object_foreach (object, key, member) {
         const json_t *property = json_object_get(properties, key);
         size_t old = check_enter(check, key);
@@ -198,6 +214,9 @@ static void check_value(struct check *check, const json_t *schema, const json_t 
     char text[320];
     enum keyword_type type = keyword_type(schema);
     const json_t *options = json_object_get(schema, "enum");
+    if (!check_work(check, 1 + json_array_size(options))) {
+        return;
+    }
     if (!keyword_type_matches(type, value)) {
         check_fail(check, "must be %s, got %s", keyword_type_article(type),
                    check_preview(value, text, sizeof text));

@@ -159,6 +159,61 @@ static void numbers_and_truth_values_may_be_strings(void **)
     expect_coerced(schema, "{\"x\":\"[1]\",\"b\":\"1\"}", "{\"x\":\"[1]\",\"b\":\"1\"}");
 }
 
+static size_t violations_of_foreign(const char *schema_text, json_t *value, char text[384])
+{
+    struct schema_violation violation = {};
+    json_t *schema = json_loads(schema_text, 0, NULL);
+    json_t *known = schema_foreign(schema);
+    size_t count = schema_validate(known, value, &violation, 1);
+    memcpy(text, violation.text, sizeof violation.text);
+    json_decref(known);
+    json_decref(schema);
+    json_decref(value);
+    return count;
+}
+
+static void foreign_patterns_that_take_long_are_not_tried(void **)
+{
+    static char text[384];
+    static char many[8000];
+    memset(many, 'a', sizeof many);
+    assert_int_equal(violations_of_foreign("{\"pattern\": \".+@.+\"}", json_string("aaa"), text),
+                     0);
+    assert_int_equal(violations_of_foreign("{\"pattern\": \"^b\"}", json_stringn(many, 4096), text),
+                     1);
+    assert_int_equal(violations_of_foreign("{\"pattern\": \"^b\"}", json_stringn(many, 4097), text),
+                     0);
+    /* Our own are no matter how long the string is. */
+    json_t *value = json_pack("{s:s, s:s#}", "code", "", "session", many, (int)sizeof many);
+    assert_int_equal(schema_validate(schema_input("run_python"), value, NULL, 0), 1);
+    json_decref(value);
+}
+
+static json_t *array_of(const char *item, size_t count)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(json_array_append_new(array, json_string(item)), 0);
+    }
+    return array;
+}
+
+static void a_validation_ends_when_it_has_taken_too_much(void **)
+{
+    static const char words[] = "{\"items\": {\"enum\": [\"a\", \"b\", \"c\", \"d\"]}}";
+    static const char names[] = "{\"items\": {\"pattern\": \"^[a-z]+$\"}}";
+    static char text[384];
+    assert_int_equal(violations_of_foreign(words, array_of("d", 300000), text), 0);
+    assert_int_equal(violations_of_foreign(words, array_of("d", 450000), text), 1);
+    assert_non_null(strstr(text, "is too much to check from here on"));
+    assert_int_equal(violations_of_foreign(names, array_of("abc", 20000), text), 0);
+    assert_int_equal(violations_of_foreign(names, array_of("abc", 40000), text), 1);
+    assert_non_null(strstr(text, "is too much to check from here on"));
+    size_t wrong = violations_of_foreign(words, array_of("x", 400000), text);
+    assert_in_range(wrong, 1, 100000);
+    assert_non_null(strstr(text, "must be one of"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -172,6 +227,8 @@ int main(void)
         cmocka_unit_test(common_mistakes_of_clients_are_corrected),
         cmocka_unit_test(no_name_and_no_choice_are_absent),
         cmocka_unit_test(numbers_and_truth_values_may_be_strings),
+        cmocka_unit_test(foreign_patterns_that_take_long_are_not_tried),
+        cmocka_unit_test(a_validation_ends_when_it_has_taken_too_much),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
