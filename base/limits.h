@@ -22,6 +22,8 @@
 #define LIMIT_TOOL_QUEUE_BYTES (256UL << 20) /* results that code has not read */
 #define LIMIT_TOOL_ARGUMENTS_BYTES (4UL << 20)
 #define LIMIT_TOOL_PIECE_BYTES (256UL << 10) /* of a result, in one frame */
+#define LIMIT_TOOL_UNSENT_BYTES (8UL << 20)  /* to one server; then calls wait for their turn */
+#define LIMIT_TOOL_UNREAD_BYTES (64UL << 20) /* of all kinds; then the server is ended */
 #define LIMIT_TOOL_CALLS 16U                 /* at one server at a time */
 #define LIMIT_TOOL_WAITING 1024U             /* of one session: that wait for their turn */
 #define LIMIT_TOOL_SILENCE_MS 10000U         /* of a server that has just been started */

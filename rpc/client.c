@@ -92,7 +92,7 @@ static void flush(struct rpc_client *client)
         } else if (errno == EAGAIN) {
             break;
         } else if (errno != EINTR) {
-            return; /* the end of its output follows */
+            return; /* on_out() is called */
         }
     }
     bool waits = buf_size(&client->out) > 0;
@@ -104,22 +104,15 @@ static void flush(struct rpc_client *client)
     }
 }
 
-static void on_out(void *arg, uint32_t events)
-{
-    struct rpc_client *client = arg;
-    if (events & (EPOLLERR | EPOLLHUP)) {
-        loop_io_remove(&client->io_out); /* the end of its output follows */
-    } else {
-        flush(client);
-    }
-}
-
 /* written: of a message_write function. */
 static int end_line(struct rpc_client *client, int written)
 {
     int r = written ? written : buf_append(&client->out, "\n", 1);
     if (r == 0) {
         flush(client);
+    }
+    if (buf_size(&client->out) > LIMIT_TOOL_UNREAD_BYTES) {
+        close_client(client, "does not read its stdin");
     }
     return r;
 }
@@ -320,6 +313,11 @@ static void take_nonsense(struct rpc_client *client, const char *problem)
     }
 }
 
+size_t rpc_client_unread(const struct rpc_client *client)
+{
+    return buf_size(&client->out);
+}
+
 struct span rpc_client_result(const struct rpc_client *client)
 {
     return client->result.bytes ? scan_container(client->result) : client->result;
@@ -403,6 +401,19 @@ static void on_in(void *arg, uint32_t)
     if (n <= 0) {
         close_client(client, "has closed its stdout");
     }
+}
+
+static void on_out(void *arg, uint32_t events)
+{
+    struct rpc_client *client = arg;
+    if (!(events & (EPOLLERR | EPOLLHUP))) {
+        flush(client);
+        client->events->on_written(client->arg);
+        return;
+    }
+    loop_io_remove(&client->io_out);
+    on_in(client, 0); /* what it has written before */
+    close_client(client, "has closed its stdin");
 }
 
 static int attach(struct rpc_client *client)

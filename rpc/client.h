@@ -23,6 +23,8 @@ struct rpc_client_events {
     void (*on_ready)(void *arg);
     /* The server's list of tools is another one. */
     void (*on_tools_changed)(void *arg);
+    /* Some of what the server has not read is written. */
+    void (*on_written)(void *arg);
     /* The server asks the user: rpc_client_elicited() responds. id, params: borrowed; params may be
      * anything. */
     void (*on_elicit)(void *arg, const json_t *id, const json_t *params);
@@ -46,6 +48,9 @@ void rpc_client_free(struct rpc_client *client);
 
 /* While a request's function is called: the text of its result. Borrowed. */
 struct span rpc_client_result(const struct rpc_client *client);
+
+/* Bytes that wait until the server reads. It is closed when there are very many. */
+size_t rpc_client_unread(const struct rpc_client *client);
 
 /* Whether the server has not responded to the first question, also when it is closed by now. */
 bool rpc_client_is_probing(const struct rpc_client *client);

@@ -139,9 +139,17 @@ static struct span span_of(const char *text)
     return (struct span){text, strlen(text)};
 }
 
-static void send_calls(struct tool_server *server)
+/* What has been cancelled is not taken back: it waits to be read as well. */
+static bool takes_calls(const struct tool_server *server)
 {
-    while (server->state == SERVER_UP && server->queue && server->sent_count < LIMIT_TOOL_CALLS) {
+    return server->state == SERVER_UP && server->sent_count < LIMIT_TOOL_CALLS &&
+           rpc_client_unread(server->client) <= LIMIT_TOOL_UNSENT_BYTES;
+}
+
+static void send_calls(void *arg)
+{
+    struct tool_server *server = arg;
+    while (server->queue && takes_calls(server)) {
         struct tool_call *call = server->queue;
         server->queue = call->next;
         if (!call->leave(call)) {
@@ -382,6 +390,7 @@ static void on_elicit(void *arg, const json_t *id, const json_t *params)
 static const struct rpc_client_events client_events = {.on_ready = list_tools,
                                                        .on_tools_changed = list_tools,
                                                        .on_elicit = on_elicit,
+                                                       .on_written = send_calls,
                                                        .on_closed = on_closed};
 
 struct environment {

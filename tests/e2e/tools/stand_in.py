@@ -56,6 +56,7 @@ TOOLS = [
     tool("a\nstand.forged()", "Two\x1b[31m lines\nin one.", reads=True),
     tool("class", "Names that are no parameters.", {"self": {}, "class": {}, "a b": {}, "None": {}, "*": {}}, ["class"], True),
     tool("options", "Values of other types.", {"a": {"enum": [1, None, {"b": 2}]}}, reads=True),
+    tool("deaf", "Read no more.", {"close": {"type": "boolean"}, "pings": {"type": "integer"}}, reads=True),
     tool("odd", "Results of other forms.", {"json": {"type": "string"}}, ["json"], True),
 ]
 
@@ -131,6 +132,12 @@ def call(identity, name, arguments):
             "message": "your \x1b[31mname?", "requestedSchema": {"type": "object", "properties": {
                 "name": {"type": "string", "title": "Na\x1b[1mme"}}}}
         return text(json.dumps(ask("ask-%d" % identity, "elicitation/create", params)))
+    if name == "deaf":
+        if arguments.get("close"):
+            os.close(0)
+        for _ in range(arguments.get("pings", 0)):
+            write({"jsonrpc": "2.0", "id": "p" * 100000, "method": "ping"})
+        time.sleep(1000)
     if name == "odd-name":
         return text(str(arguments["from"]))
     if name == "odd":

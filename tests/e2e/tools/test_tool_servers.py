@@ -26,6 +26,11 @@ def all_gone(pids, limit_s=10):
     return [pid for pid in pids if is_alive(pid)]
 
 
+def memory_of(pid):
+    status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) << 10
+
+
 class Life(ToolsCase):
     def echo(self, server):
         return server.python(BEGIN + "stand.echo(value=1)", timeout_s=60).text
@@ -113,6 +118,33 @@ class Life(ToolsCase):
             self.assertIn("was started 5 times within a minute and is not started again yet; last it exited with status 7",
                           texts[-1])
             self.assertEqual(len(self.pids()), 5)
+
+    def test_one_that_closes_its_stdin_or_never_reads_it_is_ended(self):
+        for arguments, words in {"close=True": "stand has closed its stdin", "pings=800": "stand does not read its stdin"}.items():
+            with self.subTest(arguments), self.server() as server:
+                text = server.python(BEGIN + f"stand.deaf({arguments})", timeout_s=60).text
+                self.assertIn(f"ToolError: {words}; whether the call was carried out is unknown", text)
+                self.assertIn("{'value': 1}", self.echo(server))
+                self.assertEqual(len(self.pids()), 2)
+            (self.directory / "pids").unlink()
+
+    def test_cancelled_calls_take_no_memory_while_it_does_not_read(self):
+        code = """
+import os, socket, threading
+raw = socket.socket(fileno=os.dup(72))
+def pack(*fields):
+    body = b"".join(len(f).to_bytes(4, "little") + f for f in fields)
+    return len(body).to_bytes(4, "little") + body
+dir(stand)
+threading.Thread(target=stand.deaf, daemon=True).start()
+for i in range(40):
+    call = (b"call", b"id", b"x%d" % i, b"server", b"stand", b"tool", b"echo", b"arguments", b'{"value": "%s"}' % (b"x" * 4000000))
+    raw.sendall(pack(*call) + pack(b"cancel", b"id", b"x%d" % i))"""
+        with self.server(flags=("--memory", "512M")) as server:
+            self.echo(server)
+            before = memory_of(server.pid)
+            self.assertEqual(server.python(BEGIN + code, timeout_s=60).status.kind, "ok")
+            self.assertLess(memory_of(server.pid) - before, 64 << 20)
 
     def test_search_names_a_server_that_does_not_start(self):
         servers = {"stand": self.entry(), "missing": {"command": "no-such-program", "tools": {"a": {}}}}
