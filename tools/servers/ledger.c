@@ -67,7 +67,7 @@ bool ledger_add(struct ledger *ledger, unsigned cell, const char *label, bool re
     row = row ? row : add_row(ledger, cell, label);
     if (row) {
         row->unknown++;
-        row->reads = reads;
+        row->writes = row->writes || !reads;
     }
     return row != NULL;
 }
@@ -174,7 +174,7 @@ static bool is_taken_back(const struct ledger_row *row, const void *arg)
 {
     const struct scope *scope = arg;
     bool later = scope->scope == LEDGER_ONE ? row->cell == scope->cell : row->cell > scope->cell;
-    return later && !row->reads && !(scope->scope == LEDGER_UNDO && row->gone);
+    return later && row->writes && !(scope->scope == LEDGER_UNDO && row->gone);
 }
 
 void ledger_take_back(struct ledger *ledger, enum ledger_scope scope, unsigned cell,

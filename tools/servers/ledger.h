@@ -12,7 +12,7 @@ struct ledger_row {
     unsigned done;    /* a response came, of whatever kind */
     unsigned unknown; /* none came, or none has yet */
     uint64_t ns;      /* of all responses together */
-    bool reads;       /* by its readOnlyHint: there is nothing to take back */
+    bool writes;      /* not all calls had a readOnlyHint: there is something to take back */
     bool gone;        /* the state after the cell is not a part of the present one */
 };
 

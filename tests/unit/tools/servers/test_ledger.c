@@ -1,0 +1,40 @@
+#include "tools/servers/ledger.h"
+
+#include "base/buf.h"
+#include "base/own.h"
+#include "tests/unit/unit.h"
+
+static void expect_taken_back(struct ledger *ledger, unsigned cell, const char *expected)
+{
+    OWNED(buf_done) struct buf text = BUF_EMPTY;
+    ledger_take_back(ledger, LEDGER_UNDO, cell, " | ", &text);
+    assert_int_equal(buf_append(&text, "", 1), 0);
+    assert_string_equal(buf_bytes(&text), expected);
+}
+
+static void a_hint_that_comes_or_goes_hides_no_call(void **)
+{
+    struct ledger ledger = {};
+    assert_true(ledger_add(&ledger, 1, "s.add", false));
+    assert_true(ledger_add(&ledger, 1, "s.add", true));
+    assert_true(ledger_add(&ledger, 2, "s.rows", true));
+    assert_true(ledger_add(&ledger, 3, "s.later", true));
+    assert_true(ledger_add(&ledger, 3, "s.later", false));
+    ledger_responded(&ledger, 1, "s.add", 1);
+    expect_taken_back(&ledger, 1,
+                      "unknown: s.later \xC3\x97"
+                      "2");
+    expect_taken_back(&ledger, 0,
+                      "not undone: s.add \xC3\x97"
+                      "1 | unknown: s.add \xC3\x97"
+                      "1");
+    ledger_done(&ledger);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_hint_that_comes_or_goes_hides_no_call),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
