@@ -24,6 +24,7 @@ static void user_responded(void *arg, enum consent_outcome outcome, const char *
     struct rpc_call *call = take_ptr(tools->elicitations->call);
     tools->elicitations->first = elicitation->next;
     jobs_asked(tools->jobs, call);
+    elicitation->refused = outcome == CONSENT_REFUSED;
     if (outcome != CONSENT_GIVEN && !why) {
         why = "The call of run_python was cancelled.";
     }

@@ -16,13 +16,14 @@
 #include "rpc/text.h"
 #include "schema/schema.h"
 #include "tools/run/run.h"
+#include "tools/servers/tool_approval.h"
 
 enum {
     ID_BYTES = 24,
     REASON_BYTES = 1200,
     WAITING_BYTES = 64 << 20,
     VIOLATIONS = 4,
-    SHOWN_BYTES = 4000 /* of the arguments that the user reads */
+    REFUSALS = 3 /* by the user in one cell: code must not wear them down */
 };
 
 /* The guest raises an exception by this word. */
@@ -40,7 +41,7 @@ struct channel_call {
     struct tool_call call; /* first, so that one leads to the other */
     struct tool_waiter waiter;
     struct cell_elicitation elicitation;
-    char *message; /* of the elicitation */
+    struct buf message; /* of the elicitation */
     struct channel_call *next;
     struct tool_channel *channel;
     struct tool_server *server;
@@ -112,7 +113,7 @@ static void call_free(struct channel_call *call)
     channel->bytes -= call->bytes;
     json_decref(call->arguments);
     free(call->label);
-    free(call->message);
+    buf_done(&call->message);
     free(call);
 }
 
@@ -241,22 +242,38 @@ static bool is_valid(struct channel_call *call, const json_t *tool)
     return count == 0;
 }
 
+/* The tool, if the server has it and nothing is against the call; else ends it. */
+static const json_t *passing_tool(struct channel_call *call)
+{
+    const struct tool_entry *entry = tool_server_entry(call->server);
+    json_t *tools = tool_server_tools(call->server);
+    const json_t *tool = json_object_get(tools, call->tool);
+    if (!tool) {
+        char text[300] = "";
+        similar(tools, call->tool, text, sizeof text);
+        end_with(call, SAID_UNKNOWN, "%s has no tool %s%s", SHOWN(entry->name), SHOWN(call->tool),
+                 text);
+        return NULL;
+    }
+    bool covered = grants_cover(entry, call->tool, tool_only_reads(tool));
+    return (!covered || is_valid(call, tool)) && is_granted(call) ? tool : NULL;
+}
+
 /* --- the tool server's side --- */
 
 static bool call_leaves(struct tool_call *base)
 {
     struct channel_call *call = (struct channel_call *)base;
     struct tool_channel *channel = call->channel;
-    struct tool_entry *entry = tool_server_entry(call->server);
-    const json_t *tool = json_object_get(tool_server_tools(call->server), call->tool);
-    if (!is_granted(call)) { /* others may have left since */
+    const json_t *tool = passing_tool(call); /* others have left, and tools may have changed */
+    if (!tool) {
         return false;
     }
     if (!ledger_add(&channel->ledger, call->cell, call->label, tool_only_reads(tool))) {
         end_with(call, SAID_REFUSED, "out of memory");
         return false;
     }
-    grants_count(entry, call->tool);
+    grants_count(tool_server_entry(call->server), call->tool);
     call->counted = true;
     call->left_ns = clock_now_ns();
     return true;
@@ -352,6 +369,7 @@ static void user_responded(struct cell_elicitation *elicitation, const char *why
 {
     struct channel_call *call =
         (struct channel_call *)((char *)elicitation - offsetof(struct channel_call, elicitation));
+    call->channel->refusals += elicitation->refused;
     if (why) {
         end_with(call, SAID_DENIED, "not approved: %s. %s", SHOWN(call->label), why);
         return;
@@ -365,21 +383,11 @@ static void user_responded(struct cell_elicitation *elicitation, const char *why
 static void ask_user(struct channel_call *call)
 {
     const struct cell_asker *asker = tool_servers_asker(call->channel->servers);
-    OWNED(buf_done) struct buf arguments = BUF_EMPTY;
     const char *why = !asker ? "It needs the user's approval, and nobody can be asked."
-                      : rpc_text_show(&arguments, call->arguments) < 0
-                          ? "The server is out of memory."
-                      : buf_size(&arguments) > SHOWN_BYTES
-                          ? "It needs the user's approval, and the arguments are too long for the "
-                            "user to read: more than 4,000 bytes as JSON."
-                          : NULL;
-    if (!why &&
-        asprintf(&call->message,
-                 "Python code in the sandbox wants to call %s with %.*s. Allow this call?",
-                 SHOWN(call->label), (int)buf_size(&arguments), buf_bytes(&arguments)) < 0) {
-        call->message = NULL; /* asprintf(3) leaves it undefined */
-        why = "The server is out of memory.";
-    }
+                      : call->channel->refusals >= REFUSALS
+                          ? "It needs the user's approval, and that was refused three times in "
+                            "this cell; the user is not asked again before the next one."
+                          : tool_approval_write(&call->message, call->label, call->arguments);
     if (why) {
         user_responded(&call->elicitation, why, NULL);
         return;
@@ -387,7 +395,7 @@ static void ask_user(struct channel_call *call)
     call->step = STEP_ASKING;
     call->elicitation = (struct cell_elicitation){.kind = "tool",
                                                   .subject = call->label,
-                                                  .message = call->message,
+                                                  .message = buf_bytes(&call->message),
                                                   .run = call->channel->run,
                                                   .fn = user_responded};
     asker->ask(asker->ctx, &call->elicitation);
@@ -403,20 +411,11 @@ static void server_known(void *arg, const char *why)
         end_with(call, SAID_TOOL, "%s %s", SHOWN(entry->name), why);
         return;
     }
-    json_t *tools = tool_server_tools(call->server);
-    const json_t *tool = json_object_get(tools, call->tool);
     if (call->lists) {
         json_auto_t *list = list_of(call->server);
         send_json(call->channel, call->id, list);
         call_free(call);
-    } else if (!tool) {
-        char text[300] = "";
-        similar(tools, call->tool, text, sizeof text);
-        end_with(call, SAID_UNKNOWN, "%s has no tool %s%s", SHOWN(entry->name), SHOWN(call->tool),
-                 text);
-    } else if (!grants_cover(entry, call->tool, tool_only_reads(tool))) {
-        (void)is_granted(call);
-    } else if (!is_valid(call, tool) || !is_granted(call)) {
+    } else if (!passing_tool(call)) {
         return;
     } else if (!call->approved && grants_ask(entry, call->tool)) {
         ask_user(call);
@@ -581,6 +580,7 @@ void tool_channel_begin(struct tool_channel *channel, struct box_session *guest,
 {
     channel->guest = guest;
     channel->run = run;
+    channel->refusals = 0;
 }
 
 void tool_channel_end(struct tool_channel *channel)

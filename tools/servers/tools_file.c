@@ -26,6 +26,9 @@ static const char *problem(const struct stat *st)
     if (st->st_mode & (S_IWGRP | S_IWOTH)) {
         return "is writable by others, who could grant tools: run chmod go-w";
     }
+    if (st->st_nlink > 1) {
+        return "has a second name (a hard link), which code may see: copy it and remove the other";
+    }
     if (st->st_size > FILE_BYTES) {
         return "is larger than 1 MiB";
     }

@@ -56,6 +56,7 @@ TOOLS = [
     tool("a\nstand.forged()", "Two\x1b[31m lines\nin one.", reads=True),
     tool("class", "Names that are no parameters.", {"self": {}, "class": {}, "a b": {}, "None": {}, "*": {}}, ["class"], True),
     tool("options", "Values of other types.", {"a": {"enum": [1, None, {"b": 2}]}}, reads=True),
+    tool("shrinks", "Have none but itself from now on.", reads=True),
     tool("deaf", "Read no more.", {"close": {"type": "boolean"}, "pings": {"type": "integer"}}, reads=True),
     tool("odd", "Results of other forms.", {"json": {"type": "string"}}, ["json"], True),
 ]
@@ -138,6 +139,10 @@ def call(identity, name, arguments):
         for _ in range(arguments.get("pings", 0)):
             write({"jsonrpc": "2.0", "id": "p" * 100000, "method": "ping"})
         time.sleep(1000)
+    if name == "shrinks":
+        TOOLS[:] = [one for one in TOOLS if one["name"] == name]
+        write({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+        return text("done")
     if name == "odd-name":
         return text(str(arguments["from"]))
     if name == "odd":

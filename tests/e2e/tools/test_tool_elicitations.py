@@ -57,6 +57,21 @@ class Grants(Elicitations):
             self.assertIn("no calls are left", self.python(server, "stand.add()").text)
             self.assertEqual((len(server.questions), self.counter()), (3, 1))
 
+    def test_code_cannot_disguise_a_question_nor_wear_the_user_down(self):
+        with self.asking() as server:
+            server.answers = [ACCEPT, ACCEPT, ACCEPT] + [DECLINE] * 9
+            self.python(server, "stand.add(more='a' + ' ' * 400 + 'z' + ' ' * 8), stand.add(more='\u05d0 \xe9'), stand.add(more='\xe9')")
+            shown = [question["params"]["message"] for question in server.questions]
+            self.assertIn(r'with {"more":"a\x20{400}z        "}. Allow', shown[0])
+            self.assertIn(r'with {"more":"\u05D0 \u00E9"}. Allow', shown[1])
+            self.assertIn('with {"more":"\xe9"}. Allow', shown[2])
+            code = "for _ in range(5):\n    try: stand.add()\n    except PermissionError as error: print(error)"
+            lines = self.python(server, code).output.splitlines()
+            self.assertEqual(["declined" in line for line in lines], [True] * 3 + [False] * 2)
+            self.assertIn("refused three times in this cell", lines[-1])
+            self.assertEqual((len(server.questions), self.counter()), (6, 3))
+            self.assertIn("declined", self.python(server, "stand.add()").text)
+
     def test_the_checks_come_before_the_elicitation(self):
         with self.asking(grants={"add": {"ask": True, "when": {"to": ["a"]}}}) as server:
             self.assertIn("not granted with these arguments", self.python(server, "stand.add(to='b')").text)

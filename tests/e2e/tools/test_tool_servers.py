@@ -26,6 +26,17 @@ def all_gone(pids, limit_s=10):
     return [pid for pid in pids if is_alive(pid)]
 
 
+RAW = """
+import os, socket
+raw = socket.socket(fileno=os.dup(72))
+def pack(*fields):
+    body = b"".join(len(f).to_bytes(4, "little") + f for f in fields)
+    return len(body).to_bytes(4, "little") + body
+def call(id, tool, arguments=b"{}"):
+    return pack(b"call", b"id", id, b"server", b"stand", b"tool", tool, b"arguments", arguments)
+"""
+
+
 def memory_of(pid):
     status = pathlib.Path(f"/proc/{pid}/status").read_text()
     return int(status.partition("VmHWM:")[2].split()[0]) << 10
@@ -130,21 +141,26 @@ class Life(ToolsCase):
 
     def test_cancelled_calls_take_no_memory_while_it_does_not_read(self):
         code = """
-import os, socket, threading
-raw = socket.socket(fileno=os.dup(72))
-def pack(*fields):
-    body = b"".join(len(f).to_bytes(4, "little") + f for f in fields)
-    return len(body).to_bytes(4, "little") + body
+import threading
 dir(stand)
 threading.Thread(target=stand.deaf, daemon=True).start()
 for i in range(40):
-    call = (b"call", b"id", b"x%d" % i, b"server", b"stand", b"tool", b"echo", b"arguments", b'{"value": "%s"}' % (b"x" * 4000000))
-    raw.sendall(pack(*call) + pack(b"cancel", b"id", b"x%d" % i))"""
+    raw.sendall(call(b"x%d" % i, b"echo", b'{"value": "%s"}' % (b"x" * 4000000)) + pack(b"cancel", b"id", b"x%d" % i))"""
         with self.server(flags=("--memory", "512M")) as server:
             self.echo(server)
             before = memory_of(server.pid)
-            self.assertEqual(server.python(BEGIN + code, timeout_s=60).status.kind, "ok")
+            self.assertEqual(server.python(BEGIN + RAW + code, timeout_s=60).status.kind, "ok")
             self.assertLess(memory_of(server.pid) - before, 64 << 20)
+
+    def test_a_call_that_has_waited_is_checked_against_the_tools_of_then(self):
+        code = """
+add = stand.add
+raw.sendall(b"".join(call(b"n%d" % i, b"never") for i in range(15)) + call(b"s", b"shrinks"))
+add()"""
+        with self.server(grants={"add": {}}) as server:
+            text = server.python(BEGIN + RAW + code, timeout_s=60).text
+            self.assertIn("AttributeError: stand has no tool add", text)
+            self.assertEqual(self.counter(), 0)
 
     def test_search_names_a_server_that_does_not_start(self):
         servers = {"stand": self.entry(), "missing": {"command": "no-such-program", "tools": {"a": {}}}}
@@ -184,6 +200,9 @@ class Files(ToolsCase):
             os.chmod(path, mode)
             self.assertIn("is writable by others, who could grant tools: run chmod go-w", self.refused(path))
         os.chmod(path, 0o600)
+        os.link(path, path + "-too")
+        self.assertIn("has a second name (a hard link), which code may see", self.refused(path))
+        os.unlink(path + "-too")
         self.assertIn("cannot open", self.refused(path + "x"))
         self.assertIn("tools.json:1: not valid JSON", self.refused(self.file("{")))
         self.assertIn('must have an object "mcpServers", it has "mcpServer"', self.refused(self.file('{"mcpServer": {}}')))
