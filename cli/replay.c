@@ -214,10 +214,9 @@ static bool same_pixels(void *arg, const char *one, const char *other)
     }
     OWNED(buf_done) struct buf both = BUF_EMPTY;
     buf_appendf(&both, "%s\n%s\n", one, other);
-    json_auto_t *response =
-        make_call(replay, replay->viewer, "run_python",
-                  json_pack("{s:s, s:s#, s:b}", "code", (const char *)pixels[0].data, "stdin",
-                            buf_bytes(&both), (int)buf_size(&both), "fresh", 1));
+    json_decref(make_call(replay, replay->viewer, "run_python",
+                          json_pack("{s:s, s:s#, s:b}", "code", (const char *)pixels[0].data,
+                                    "stdin", buf_bytes(&both), (int)buf_size(&both), "fresh", 1)));
     bool same = strcmp(record_text(replay->result, "value"), "True") == 0;
     json_decref(replay->result);
     replay->result = take_ptr(kept);

@@ -103,10 +103,10 @@ class Hostile(Record):
         self.assert_plain(page)
         self.assertEqual(set(re.findall(r"<(/?[a-z0-9]+)", page)) - {"pre", "/pre"},
                          {"html", "head", "meta", "style", "title", "body", "header", "h1", "p", "details", "summary", "table", "tr",
-                          "td", "nav", "ol", "li", "a", "main", "section", "h2", "span", "time", "em", "img", "b", "i", "s", "u",
+                          "td", "nav", "ol", "li", "a", "main", "section", "h2", "span", "time", "em", "img",
                           *("/" + name for name in ("html", "head", "style", "title", "body", "header", "h1", "p", "details",
                                                     "summary", "table", "tr", "td", "nav", "ol", "li", "a", "main", "section", "h2",
-                                                    "span", "time", "em", "b", "i", "s", "u"))})
+                                                    "span", "time", "em"))})
         self.assertLess(page.index("Content-Security-Policy"), page.index("<style>"))
         self.assertEqual(re.findall(r"<img[^>]*src=\"(?!data:image/png;base64,[A-Za-z0-9+/=]*\")", page), [])
 
