@@ -236,6 +236,9 @@ def run_tests(run, names, width):
         total.skipped.append((f"{run.name}: what comes after these", TOO_LATE))
     elif done.returncode not in (0, total.excused) and not total.failed:
         total.failed.append(f"{run.name}: meson test ended with {done.returncode}")
+    listed = call(run, ["meson", "test", "-C", run.build, "--no-rebuild", "--list", *suites, *names]).stdout.count(" / ")
+    if seconds_left() and listed != len(total.times):
+        total.failed.append(f"{run.name}: {len(total.times)} of {listed} programs have run: see its log")
     return total
 
 

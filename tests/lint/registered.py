@@ -1,4 +1,8 @@
-"""Fail when a file of tests is in no suite: it would never run. Arguments: the source and the build directory."""
+"""Fail when a file of tests is in no suite: it would never run; or when two have one name, at which meson ends.
+
+Arguments: the source and the build directory.
+"""
+import collections
 import json
 import pathlib
 import sys
@@ -21,7 +25,10 @@ def main(root, build):
     names = sorted(set(str(path.relative_to(root)) for path in missing) - ELSEWHERE)
     for name in names:
         print(f"{name}: in no suite of tests/meson.build")
-    return 1 if names else 0
+    twice = [name for name, count in collections.Counter((*test["suite"], test["name"]) for test in known).items() if count > 1]
+    for *suites, name in twice:
+        print(f"{name}: the name of two tests of {suites} in tests/meson.build")
+    return 1 if names or twice else 0
 
 
 if __name__ == "__main__":

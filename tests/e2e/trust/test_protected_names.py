@@ -212,7 +212,7 @@ class Documented(unittest.TestCase):
         self.assertGreater(len(rows), 20)
         manual = (ROOT / "docs/sandpiper.1.scd").read_text().partition("*--allow-write*")[2].partition("*--mount*  ")[0]
         threats = (ROOT / "docs/WORKSPACE.md").read_text().partition("## Settings")[2].partition("Not listed")[0]
-        self.assertEqual(rows - set(re.findall(r"_(\.?[a-z][\w./-]*?)_(?=[\s,;])", manual)), set())
+        self.assertEqual(rows - set(re.findall(r"_(\.?[a-z][\w./-]*?)_(?=[\s,;.])", manual)), set())
         self.assertEqual(rows - set(re.findall(r"`([^`]+)`", threats)), set())
 
 
