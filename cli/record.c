@@ -224,7 +224,7 @@ int command_record(const struct options *options)
     bool checks = strcmp(action, "check") == 0;
     bool damaged = book.reading.why[0] || book.reading.altered > 0;
     if (!checks && damaged) {
-        terminal_say(book.reading.why[0] ? "record: %s; what follows it is left out"
+        terminal_say(book.reading.why[0] ? "record: %s; that line is left out"
                                          : "record: %s; sandpiper record check says where",
                      book.reading.why[0] ? book.reading.why : "it was altered");
     }

@@ -229,7 +229,9 @@ static bool same_pixels(void *arg, const char *one, const char *other)
 static const char *why_not(const struct replay *replay, const struct record_entry *entry)
 {
     const char *outcome = record_text(entry->result, "outcome");
-    return !entry->result                      ? "the record has no result of it"
+    return !entry->result ? "the record has no result of it"
+           : json_object_get(entry->event, "code_sha256")
+               ? "the record has only the hash of its code"
            : strcmp(outcome, "cancelled") == 0 ? "it was cancelled"
            : strcmp(outcome, "stopped") == 0   ? "it was stopped"
            : record_text(entry->result, "tools")[0] && !replay->options->tools

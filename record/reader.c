@@ -61,11 +61,13 @@ const struct record_reading *record_reader_state(const struct record_reader *rea
     return &reader->state;
 }
 
-static enum record_read bad(struct record_reader *reader, const char *why)
+/* The next line is no event. */
+static void note_unreadable(struct record_reading *state, const char *why)
 {
-    (void)snprintf(reader->state.why, sizeof reader->state.why, "line %zu: %s",
-                   reader->state.lines + 1, why);
-    return RECORD_READ_BAD;
+    if (state->unreadable == 0) {
+        state->unreadable = state->lines + 1;
+        (void)snprintf(state->why, sizeof state->why, "line %zu: %s", state->unreadable, why);
+    }
 }
 
 /* Size of the next line without its newline; -ENODATA: there is none, -EFBIG, or -errno. */
@@ -120,11 +122,16 @@ static const struct {
 } members[] = {
     {"answer", TEXT},
     {"arguments", OBJECT},
+    {"arguments_bytes", NUMBER},
+    {"arguments_sha256", TEXT},
     {"call", NUMBER},
     {"cell", CELL},
     {"code", TEXT},
+    {"code_bytes", NUMBER},
+    {"code_sha256", TEXT},
     {"content", OBJECTS},
     {"content_bytes", NUMBER},
+    {"content_sha256", TEXT},
     {"cut", TRUTH},
     {"decision", TEXT},
     {"duration_ms", NUMBER},
@@ -277,37 +284,56 @@ static const char *find_mistake(const json_t *event, char text[64])
 
 /* --- lines --- */
 
-enum record_read record_reader_next(struct record_reader *reader, json_t **ret_event)
+/* New: the event of a line; NULL: what is wrong with it is in *ret_mistake. text: for that. */
+static json_t *load_event(const char *bytes, size_t size, char text[64], const char **ret_mistake)
 {
-    char text[64];
+    json_auto_t *event = rpc_text_value(bytes, size, LIMIT_RECORD_JSON_DEPTH);
+    *ret_mistake =
+        json_is_object(event) ? find_mistake(event, text) : "is no JSON object, or nests too deep";
+    return *ret_mistake ? NULL : json_incref(event);
+}
+
+/* Whether the event's number and hash follow from the lines before. */
+static void check_link(struct record_reader *reader, const json_t *event)
+{
     struct record_reading *state = &reader->state;
-    ssize_t size = find_line(reader);
-    if (size < 0) {
-        return size == -ENODATA ? RECORD_READ_END
-               : size == -EFBIG ? bad(reader, "is longer than 64 MiB")
-                                : bad(reader, strerror((int)-size));
-    }
-    json_auto_t *event =
-        rpc_text_value(buf_bytes(&reader->bytes), (size_t)size, LIMIT_RECORD_JSON_DEPTH);
-    if (!json_is_object(event)) {
-        return bad(reader, "is no JSON object, or nests too deep");
-    }
-    const char *mistake = find_mistake(event, text);
-    if (mistake) {
-        return bad(reader, mistake);
-    }
     size_t seq = (size_t)json_integer_value(json_object_get(event, "seq"));
     bool linked = strcmp(json_string_value(json_object_get(event, "prev")), reader->prev) == 0;
     if (state->altered == 0 && (seq != state->lines || !linked)) {
         /* With the right number, it is the line before that has another hash. */
         state->altered = state->lines + (seq != state->lines || state->lines == 0);
     }
-    (void)sha256_of(buf_bytes(&reader->bytes), (size_t)size, reader->prev);
-    memcpy(state->hash, reader->prev, sizeof state->hash);
-    state->lines++;
     state->ended = strcmp(json_string_value(json_object_get(event, "kind")), "end") == 0;
-    buf_consume(&reader->bytes, (size_t)size + 1);
-    reader->searched = 0;
-    *ret_event = json_incref(event);
+}
+
+enum record_read record_reader_next(struct record_reader *reader, json_t **ret_event)
+{
+    char text[64];
+    const char *mistake = NULL;
+    struct record_reading *state = &reader->state;
+    json_t *event = NULL;
+    while (!event) {
+        ssize_t size = find_line(reader);
+        if (size == -ENODATA) {
+            return RECORD_READ_END;
+        }
+        if (size < 0) {
+            note_unreadable(state, size == -EFBIG ? "is longer than 64 MiB; the rest is left out"
+                                                  : strerror((int)-size));
+            return RECORD_READ_BAD;
+        }
+        event = load_event(buf_bytes(&reader->bytes), (size_t)size, text, &mistake);
+        if (event) {
+            check_link(reader, event);
+        } else {
+            note_unreadable(state, mistake);
+        }
+        (void)sha256_of(buf_bytes(&reader->bytes), (size_t)size, reader->prev);
+        memcpy(state->hash, reader->prev, sizeof state->hash);
+        state->lines++;
+        buf_consume(&reader->bytes, (size_t)size + 1);
+        reader->searched = 0;
+    }
+    *ret_event = event;
     return RECORD_READ_EVENT;
 }

@@ -196,6 +196,35 @@ static const char *time_now(char out[32])
     return out;
 }
 
+void record_leave_out(json_t *event, const char *name)
+{
+    OWNED(buf_done) struct buf dump = BUF_EMPTY;
+    char key[64];
+    char hash[SHA256_TEXT];
+    const json_t *value = json_object_get(event, name);
+    const char *bytes = json_string_value(value);
+    size_t size = json_string_length(value);
+    if (!value) {
+        return;
+    }
+    if (!bytes) {
+        bytes = rpc_text_dump(&dump, value) == 0 ? buf_bytes(&dump) : "";
+        size = buf_size(&dump);
+    }
+    (void)snprintf(key, sizeof key, "%s_bytes", name);
+    (void)json_object_set_new(event, key, json_integer((json_int_t)size));
+    (void)snprintf(key, sizeof key, "%s_sha256", name);
+    (void)json_object_set_new(event, key, json_string(sha256_of(bytes, size, hash)));
+    (void)json_object_del(event, name);
+}
+
+/* Whether the line is one that record/reader.h takes. */
+static bool is_readable(const struct buf *line)
+{
+    return buf_size(line) - 1 <= LIMIT_RECORD_LINE_BYTES &&
+           rpc_text_fits(buf_bytes(line), buf_size(line), LIMIT_RECORD_JSON_DEPTH);
+}
+
 /* Composes the line: what all lines have, then the members of fields. 0 or -ENOMEM. */
 static int compose(struct record *record, const char *kind, const json_t *fields)
 {
@@ -209,7 +238,6 @@ static int compose(struct record *record, const char *kind, const json_t *fields
                 record->seq, time_now(stamp), kind, record->prev);
     if (record->note) {
         buf_appendf(line, ",\"note\":\"%s\"", record->note);
-        record->note = NULL;
     }
     if (r == 0 && buf_size(&dump) > 2) {
         buf_append_text(line, ",");
@@ -247,10 +275,18 @@ static void add_line(struct record *record, const char *kind, json_t *fields)
     if (record->ended || record->fd < 0 || !owned) {
         return;
     }
-    if (compose(record, kind, owned) < 0) {
+    int r = compose(record, kind, owned);
+    if (r == 0 && !is_readable(&record->line)) {
+        record_leave_out(owned, "arguments");
+        record_leave_out(owned, "code");
+        record_leave_out(owned, "content");
+        r = compose(record, kind, owned);
+    }
+    if (r < 0) {
         give_up(record, "out of memory");
         return;
     }
+    record->note = NULL;
     write_line(record);
 }
 

@@ -44,12 +44,16 @@ int record_check(const char *directory, struct fail *ret_fail);
 /* A number for each call that runs code: its events name it. */
 unsigned record_next_call(struct record *record);
 
-/* fields: stolen, an object. */
+/* fields: stolen, an object. Of an event that no reader would take (record/reader.h), arguments,
+ * code and content are left out. */
 void record_add(struct record *record, const char *kind, json_t *fields);
 
 /* The same for an event that code alone causes, which must not fill the record: it has at most
  * LIMIT_RECORD_CAUSED of them for each cell. */
 void record_add_caused(struct record *record, const char *kind, json_t *fields);
+
+/* Leaves out an event's member: its size and SHA-256 stay, of the text or of compact JSON. */
+void record_leave_out(json_t *event, const char *name);
 
 /* Whether so many bytes of outputs and figures still go into the record; else only their length and
  * hash do. */

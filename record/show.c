@@ -241,8 +241,12 @@ bool record_verdict(const struct record_reading *reading, struct buf *out)
     buf_appendf(out, "%zu line%s, last hash %s\n", reading->lines, reading->lines == 1 ? "" : "s",
                 reading->hash);
     if (reading->altered > 0 || reading->why[0]) {
-        size_t line = reading->altered > 0 ? reading->altered : reading->lines + 1;
-        buf_appendf(out, "line %zu was altered, missing or moved\n", line);
+        if (reading->altered > 0) {
+            buf_appendf(out, "line %zu was altered, missing or moved\n", reading->altered);
+        }
+        if (reading->why[0]) {
+            buf_appendf(out, "%s\n", reading->why);
+        }
         return false;
     }
     buf_append_text(out, reading->torn ? "the last line is torn\n"

@@ -90,10 +90,14 @@ json_t *rpc_text_load(const char *bytes, size_t size, json_error_t *error)
     return value;
 }
 
+bool rpc_text_fits(const char *bytes, size_t size, unsigned depth)
+{
+    return scan_size((struct span){bytes, size}, depth, LIMIT_JSON_VALUES) == SCAN_FITS;
+}
+
 json_t *rpc_text_value(const char *bytes, size_t size, unsigned depth)
 {
-    bool fits = scan_size((struct span){bytes, size}, depth, LIMIT_JSON_VALUES) == SCAN_FITS;
-    return fits ? rpc_text_load(bytes, size, NULL) : NULL;
+    return rpc_text_fits(bytes, size, depth) ? rpc_text_load(bytes, size, NULL) : NULL;
 }
 
 struct dump {

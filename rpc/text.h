@@ -1,5 +1,6 @@
 #pragma once
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 struct buf;
@@ -15,6 +16,9 @@ const char *rpc_text_plain(const json_t *value);
 /* New: the value of JSON text of a bounded depth. Clients send half of a surrogate pair, as code
  * that cuts text has it: U+FFFD stands for it. */
 json_t *rpc_text_load(const char *bytes, size_t size, json_error_t *error);
+
+/* Whether JSON text nests at most depth deep and has no more values than a message may have. */
+bool rpc_text_fits(const char *bytes, size_t size, unsigned depth);
 
 /* New: the value of JSON text, NULL for any other, and for one that nests deeper than depth. */
 json_t *rpc_text_value(const char *bytes, size_t size, unsigned depth);

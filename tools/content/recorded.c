@@ -26,6 +26,13 @@ static json_t *short_arguments(const json_t *arguments, json_t *event)
     return copy;
 }
 
+/* Whether JSON has more than LIMIT_RECORD_PART_BYTES. */
+static bool exceeds_part(const json_t *value)
+{
+    OWNED(buf_done) struct buf dump = BUF_EMPTY;
+    return rpc_text_dump(&dump, value) < 0 || buf_size(&dump) > LIMIT_RECORD_PART_BYTES;
+}
+
 /* New: the blocks; a text of the installer's, which may hold URLs, without credentials. */
 static json_t *clean_content(const json_t *content)
 {
@@ -83,6 +90,9 @@ void content_record(struct record *record, const struct content_call *call, json
     }
     json_t *sent = short_arguments(call->arguments, event);
     (void)json_object_set_new(event, "arguments", sent);
+    if (strcmp(call->kind, "tool") == 0 && exceeds_part(sent)) {
+        record_leave_out(event, "arguments");
+    }
     if (facts) {
         (void)json_object_update_new(event, facts);
     }

@@ -155,6 +155,33 @@ class Failures(Record):
             texts = [server.python(f"x = {'7' * 100000!r}").text for _ in range(8)]
         self.assertEqual(sum("the record has ended: it has all of --record-size" in text for text in texts), 1)
 
+    def test_calls_that_no_reader_would_take_leave_the_rest_readable(self):
+        deep, code = json.loads("[" * 70 + "]" * 70), b"#" + b"\x7f" * (12 << 20)
+        with self.server() as server:
+            server.python("print('before')")
+            for nonsense in (deep, [0] * 499988, "x" * (2 << 20)):
+                server.call("run_python", code="1", nonsense=nonsense)
+            server.python("print('after')")
+        self.assertIn("whole", self.command("check", self.path()))
+        self.assertIn("print('after')", self.command("show", self.path()))
+        self.assertEqual(["arguments_sha256" in event for event in self.events("tool")], [True] * 3)
+        with subprocess.Popen([*COMMAND, *DEFAULTS, "--memory", "2G", "--record", self.records], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+            process.stdin.write(request(1, "run_python", code="CODE").replace(b"CODE", code))
+            process.stdin.flush()
+            process.stdout.readline()
+            process.stdin.close()
+        cell = self.events("cell")[0]
+        self.assertEqual((cell.get("code_bytes"), cell.get("code_sha256")), (len(code), hashlib.sha256(code).hexdigest()))
+        self.assertIn("whole", self.command("check", self.path()))
+
+    def test_line_that_is_unreadable_is_passed(self):
+        deep = json.loads("[" * 70 + "]" * 70)
+        path = self.forge(("cell", {"call": 1, "cell": 1, "session": "default", "code": "1", "arguments": {"x": deep}}),
+                          ("cell", {"call": 2, "cell": 2, "session": "default", "code": "print('after')", "arguments": {}}))
+        self.assertRegex(self.command("check", path, status=1), r"4 lines(.|\n)*line 2: .*nests too deep\n$")
+        self.assertIn("print('after')", self.command("show", path, status=1))
+
     def test_directory_that_is_a_symlink_or_another_users(self):
         real = self.place / "real"
         real.mkdir(mode=0o700)
