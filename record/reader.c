@@ -151,6 +151,7 @@ static const struct {
     {"job", NUMBER},
     {"kind", TEXT},
     {"message", TEXT},
+    {"missed", NUMBER},
     {"name", TEXT},
     {"note", TEXT},
     {"notes", TEXTS},

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +38,7 @@ struct record {
     uint64_t trimmed_at; /* bytes of the file when others was found */
     unsigned calls;
     unsigned caused; /* events that code has caused since the last cell */
+    unsigned missed; /* more of these, which have no line */
     bool ended;
     bool leaves_out;  /* outputs and figures */
     const char *note; /* for the next event, or NULL */
@@ -299,6 +301,13 @@ void record_add(struct record *record, const char *kind, json_t *fields)
         json_decref(fields);
         return;
     }
+    static const char *const borders[] = {"cell", "result", "end"};
+    for (unsigned i = 0; record->missed > 0 && i < sizeof borders / sizeof *borders; i++) {
+        if (strcmp(kind, borders[i]) == 0) {
+            add_line(record, "missed", json_pack("{s:I}", "missed", (json_int_t)record->missed));
+            record->missed = 0;
+        }
+    }
     record->caused = strcmp(kind, "cell") == 0 ? 0 : record->caused;
     if (record->seq == 0) {
         add_line(record, "start",
@@ -312,7 +321,15 @@ void record_add_caused(struct record *record, const char *kind, json_t *fields)
     if (record && record->caused++ < LIMIT_RECORD_CAUSED) {
         record_add(record, kind, fields);
     } else {
+        record_add_missed(record, 1);
         json_decref(fields);
+    }
+}
+
+void record_add_missed(struct record *record, unsigned count)
+{
+    if (record) {
+        record->missed += count < UINT_MAX - record->missed ? count : UINT_MAX - record->missed;
     }
 }
 

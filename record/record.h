@@ -55,6 +55,9 @@ void record_add_caused(struct record *record, const char *kind, json_t *fields);
 /* Leaves out an event's member: its size and SHA-256 stay, of the text or of compact JSON. */
 void record_leave_out(json_t *event, const char *name);
 
+/* So many more events of that sort are unknown: a later one of kind "missed" has their number. */
+void record_add_missed(struct record *record, unsigned count);
+
 /* Whether so many bytes of outputs and figures still go into the record; else only their length and
  * hash do. */
 bool record_has_space(struct record *record, size_t bytes);

@@ -130,6 +130,10 @@ void record_title(const struct record_entry *entry, struct buf *out)
         text_of(out, event, "decision");
         buf_append_text(out, ": ");
         text_of(out, event, "rule");
+    } else if (strcmp(kind, "missed") == 0) {
+        buf_appendf(out,
+                    "%lld more connections or calls of tools by code, of which nothing is here",
+                    (long long)record_number(event, "missed", 0));
     } else if (strcmp(kind, "install") == 0) {
         bool failed = json_is_true(json_object_get(event, "failed"));
         buf_append_text(out, failed ? "not installed: " : "installed");
@@ -331,7 +335,8 @@ static void why_other(const struct record_book *book, const struct record_entry 
     bool failed = json_is_true(json_object_get(event, "failed"));
     bool refused =
         record_text(event, "tool")[0] && json_is_true(json_object_get(event, "is_error"));
-    if (!network && !declined && !failed && !refused) {
+    bool missed = strcmp(entry->kind, "missed") == 0;
+    if (!missed && !network && !declined && !failed && !refused) {
         return;
     }
     record_title(entry, out);

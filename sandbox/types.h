@@ -132,6 +132,7 @@ enum egress_event_kind {
 struct egress_event {
     enum egress_event_kind kind;
     uint16_t port;
+    uint32_t missed;              /* events that the proxy could not report before this one */
     char host[EGRESS_HOST_BYTES]; /* "" where the request named none */
     char text[EGRESS_TEXT_BYTES]; /* one sentence of printable ASCII */
 };

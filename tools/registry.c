@@ -228,6 +228,7 @@ static void on_egress(void *arg, const struct egress_event *event)
         [EGRESS_REFUSED_REQUEST] = "refused", [EGRESS_REFUSED_LIMIT] = "refused",
         [EGRESS_UNREACHABLE] = "unreachable", [EGRESS_ALLOWED] = "allowed",
     };
+    record_add_missed(tools->config.record, event->missed);
     record_add_caused(tools->config.record, "network",
                       json_pack("{s:s, s:i, s:s, s:o}", "host", event->host, "port",
                                 (int)event->port, "decision", words[event->kind], "rule",

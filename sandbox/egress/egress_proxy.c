@@ -255,6 +255,7 @@ void egress_proxy_receive(struct egress_proxy *egress)
         if (notice.kind == EGRESS_NOTICE_NO_RESOLVER) {
             egress_renew_resolvers(egress);
         } else if (notice.kind == EGRESS_NOTICE_EVENT) {
+            notice.event.missed = notice.missed;
             egress_tell(egress, &notice.event);
         }
     }

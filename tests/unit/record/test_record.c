@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/limits.h"
 #include "base/own.h"
 #include "base/sha256.h"
 #include "record/directory.h"
@@ -96,6 +97,21 @@ static void each_line_has_the_hash_of_the_one_before(void **state)
         (void)sha256_of(line, strlen(line), prev);
     }
     assert_int_equal(seq, 7); /* with start and end */
+}
+
+static void events_beyond_the_bound_are_counted(void **state)
+{
+    struct place *place = *state;
+    struct record *record = open_record(place, 1 << 20);
+    record_add(record, "cell", json_object());
+    for (unsigned i = 0; i < LIMIT_RECORD_CAUSED + 5; i++) {
+        record_add_caused(record, "network", json_object());
+    }
+    record_add_missed(record, 7);
+    record_end(record, "a test");
+    record_free(record);
+    read_last(place);
+    assert_non_null(strstr(place->text, "\"missed\":12}"));
 }
 
 static void a_failed_write_leaves_whole_lines(void **state)
@@ -239,6 +255,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(each_line_has_the_hash_of_the_one_before, make_place,
+                                        remove_place),
+        cmocka_unit_test_setup_teardown(events_beyond_the_bound_are_counted, make_place,
                                         remove_place),
         cmocka_unit_test_setup_teardown(a_failed_write_leaves_whole_lines, make_place,
                                         remove_place),
