@@ -282,7 +282,8 @@ void record_export_ipynb(const struct record_book *book, const char *session, st
         json_pack("{s:o, s:{s:{s:s, s:s, s:s}, s:{s:s}}, s:i, s:i}", "cells", cells, "metadata",
                   "kernelspec", "display_name", "Python 3", "language", "python", "name", "python3",
                   "language_info", "name", "python", "nbformat", 4, "nbformat_minor", 5);
-    defer_free char *text = notebook ? json_dumps(notebook, JSON_INDENT(1)) : NULL;
+    defer_free char *text =
+        notebook ? json_dumps(notebook, JSON_INDENT(1) | JSON_ENSURE_ASCII) : NULL;
     buf_append_text(out, text ? text : "");
     buf_append_text(out, "\n");
     if (other > 0) {

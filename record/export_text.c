@@ -59,6 +59,14 @@ void record_export_md(const struct record_book *book, const char *session, struc
 
 /* --- Python --- */
 
+/* Whether nothing in the code is invisible, or reorders what people see of it. */
+static bool is_seen_whole(const char *code, size_t size)
+{
+    OWNED(buf_done) struct buf shown = BUF_EMPTY;
+    record_escape(&shown, code, size);
+    return buf_size(&shown) == size && memcmp(buf_bytes(&shown), code, size) == 0;
+}
+
 /* Whether Python's own compiler takes the code as it is, as far as is known without it: nothing
  * that only a notebook understands. */
 static bool is_plain_python(const struct record_entry *entry, const char *code, size_t size)
@@ -117,6 +125,7 @@ void record_export_py(const struct record_book *book, const char *session, struc
         buf_append_text(out, "\n# %% ");
         comment(out, "", buf_size(&name) ? buf_bytes(&name) : "", buf_size(&name));
         if (entry->fate == RECORD_LIVE && json_string_length(code) > 0 &&
+            is_seen_whole(json_string_value(code), json_string_length(code)) &&
             is_plain_python(entry, json_string_value(code), json_string_length(code))) {
             buf_append(out, json_string_value(code), json_string_length(code));
             buf_append_text(out, "\n");

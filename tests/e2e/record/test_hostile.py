@@ -161,6 +161,14 @@ class Hostile(Record):
         kinds = {tokenize.tok_name[token.type] for token in tokenize.generate_tokens(io.StringIO(text).readline)}
         self.assertEqual(kinds, {"COMMENT", "NL", "ENDMARKER"} | ({"NEWLINE"} & kinds))
 
+    def test_code_that_is_not_seen_as_it_is(self):
+        path = self.forge_cells("x = '\u202e\x1b]52;c;aGk=\x07'", "y = 'ü'")
+        text = self.export("py", path)
+        self.assert_plain(text)
+        self.assertIn("# code: x = '\\u202e\\x1b", text)
+        self.assertIn("\ny = 'ü'\n", text)
+        self.assertTrue(self.export("ipynb", path).isascii())
+
     def test_notebook_is_valid_and_shows_only_text(self):
         book = json.loads(self.export("ipynb", self.hostile()))
         self.assertEqual(set(book["metadata"]), {"kernelspec", "language_info"})
