@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/own.h"
+#include "record/record.h"
 #include "tools/run/recorded.h"
 #include "tools/session/session_internal.h"
 
@@ -77,7 +78,15 @@ void session_send(struct session *session)
     OWNED(buf_done) struct buf layers = BUF_EMPTY;
     char cell[16];
     char files[16];
+    struct fail fail = {};
     run->cell = run->sent > 0 ? run->cell : ++session->cell;
+    recorded_cell(run);
+    if (run->sent == 0 && !record_open(run->recording.record, &fail)) {
+        char text[SESSION_SENTENCE_BYTES];
+        (void)snprintf(text, sizeof text, "%s.", fail.text);
+        session_conclude(session, FATE_REFUSED, text);
+        return;
+    }
     run->sent++;
     session->owner->written = (struct session_written){};
     session->begun = false;
@@ -126,7 +135,6 @@ void session_send(struct session *session)
     }
     session_arm_deadline(session);
     session_memory_watch(session);
-    recorded_cell(run);
     tool_channel_begin(&session->calls, session->guest, run);
     int r = box_session_send(session->guest, fields, count);
     if (r < 0) {

@@ -42,6 +42,16 @@ class Failures(Record):
         self.assertTrue(self.path().read_bytes().endswith(b"}\n"))
         self.assertIn("without \"end\"", self.command("check", self.path()))
 
+    def test_no_code_runs_whose_cell_cannot_be_written(self):
+        self.mount("64k")
+        work = self.place / "work"
+        work.mkdir()
+        with self.server("--record-required", "--workspace", work) as server:
+            self.assert_ok(server.python("open('first', 'w').close()"))
+            result = server.python("open('second', 'w').close()\n#" + "x" * 100000)
+            self.assertIn("No code runs without a record (--record-required)", result.text)
+        self.assertEqual(os.listdir(work), ["first"])
+
     def test_disk_that_is_full_before_the_first_call(self):
         self.mount("4k")
         (self.records / "filler").write_bytes(b"x" * 4096)
