@@ -294,17 +294,21 @@ static json_t *load_event(const char *bytes, size_t size, char text[64], const c
     return *ret_mistake ? NULL : json_incref(event);
 }
 
-/* Whether the event's number and hash follow from the lines before. */
+/* Whether the event's number and hash follow from the lines before, and it stands in its place: a
+ * record has one start and one end. */
 static void check_link(struct record_reader *reader, const json_t *event)
 {
     struct record_reading *state = &reader->state;
     size_t seq = (size_t)json_integer_value(json_object_get(event, "seq"));
     bool linked = strcmp(json_string_value(json_object_get(event, "prev")), reader->prev) == 0;
-    if (state->altered == 0 && (seq != state->lines || !linked)) {
-        /* With the right number, it is the line before that has another hash. */
-        state->altered = state->lines + (seq != state->lines || state->lines == 0);
+    const char *kind = json_string_value(json_object_get(event, "kind"));
+    bool is_misplaced =
+        seq != state->lines || state->ended || (strcmp(kind, "start") == 0) != (state->lines == 0);
+    if (state->altered == 0 && (is_misplaced || !linked)) {
+        /* In the right place, it is the line before that has another hash. */
+        state->altered = state->lines + (is_misplaced || state->lines == 0);
     }
-    state->ended = strcmp(json_string_value(json_object_get(event, "kind")), "end") == 0;
+    state->ended = state->ended || strcmp(kind, "end") == 0;
 }
 
 enum record_read record_reader_next(struct record_reader *reader, json_t **ret_event)

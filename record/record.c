@@ -301,6 +301,10 @@ void record_add(struct record *record, const char *kind, json_t *fields)
         json_decref(fields);
         return;
     }
+    if (record->seq == 0) {
+        add_line(record, "start",
+                 record->make_start ? record->make_start(record->start_arg) : json_object());
+    }
     static const char *const borders[] = {"cell", "result", "end"};
     for (unsigned i = 0; record->missed > 0 && i < sizeof borders / sizeof *borders; i++) {
         if (strcmp(kind, borders[i]) == 0) {
@@ -309,10 +313,6 @@ void record_add(struct record *record, const char *kind, json_t *fields)
         }
     }
     record->caused = strcmp(kind, "cell") == 0 ? 0 : record->caused;
-    if (record->seq == 0) {
-        add_line(record, "start",
-                 record->make_start ? record->make_start(record->start_arg) : json_object());
-    }
     add_line(record, kind, fields);
 }
 
@@ -350,7 +350,8 @@ void record_end(struct record *record, const char *why)
 static size_t scheme_size(const char *text, size_t size)
 {
     size_t at = 0;
-    while (at < size && ((text[at] | ' ') >= 'a' && (text[at] | ' ') <= 'z')) {
+    while (at < size && (((text[at] | ' ') >= 'a' && (text[at] | ' ') <= 'z') ||
+                         (at > 0 && text[at] && strchr("0123456789+-.", text[at])))) {
         at++;
     }
     return at > 0 && size - at > 3 && memcmp(text + at, "://", 3) == 0 ? at + 3 : 0;
@@ -365,6 +366,23 @@ static size_t span_until(const char *text, size_t size, const char *ends)
     return at;
 }
 
+/* Size of the user and password, with their "@". A password may hold anything but a blank: also
+ * what ends the host of other URLs. A port is digits. */
+static size_t user_size(const char *host, size_t size)
+{
+    size_t authority = span_until(host, size, " \t\r\n\"'<>/?#");
+    const char *user = memrchr(host, '@', authority);
+    const char *colon = memchr(host, ':', authority);
+    size_t at = colon ? (size_t)(colon + 1 - host) : authority;
+    while (at < authority && host[at] >= '0' && host[at] <= '9') {
+        at++;
+    }
+    if (!user && at < authority) {
+        user = memrchr(host, '@', span_until(host, size, " \t\r\n"));
+    }
+    return user ? (size_t)(user + 1 - host) : 0;
+}
+
 json_t *record_message(const char *text, size_t size)
 {
     static const char ends[] = " \t\r\n\"'<>()[]{}|\\,;";
@@ -377,14 +395,13 @@ json_t *record_message(const char *text, size_t size)
             continue;
         }
         const char *host = text + at + scheme;
-        /* A password may hold anything but these. */
-        size_t authority = span_until(host, size - at - scheme, " \t\r\n\"'<>/?#");
-        const char *user = memrchr(host, '@', authority);
-        const char *from = user ? user + 1 : host;
-        size_t whole = span_until(from, (size_t)(text + size - from), ends);
+        const char *from = host + user_size(host, size - at - scheme);
+        size_t left = (size_t)(text + size - from);
+        size_t whole = span_until(from, left, ends);
+        size_t shown = span_until(from, whole, "?#");
         buf_append(&out, text + at, scheme);
-        buf_append(&out, from, span_until(from, whole, "?#"));
-        at = (size_t)(from - text) + whole;
+        buf_append(&out, from, shown);
+        at = (size_t)(from - text) + (shown < whole ? span_until(from, left, " \t\r\n\"") : whole);
     }
     return buf_error(&out) ? NULL : rpc_text(buf_bytes(&out), buf_size(&out));
 }

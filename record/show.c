@@ -216,6 +216,8 @@ void record_show(const struct record_book *book, bool colours, struct buf *out)
 
 /* --- list and check --- */
 
+enum { HOST_BYTES = 64 };
+
 static time_t time_of(const json_t *event)
 {
     struct tm utc = {};
@@ -233,11 +235,13 @@ void record_summary(const struct record_book *book, struct buf *out)
     }
     buf_appendf(out, "%-36s %6ld s  %5zu cell%s  ", book->name, seconds > 0 ? seconds : 0, cells,
                 cells == 1 ? " " : "s");
-    text_of(out, book->start, "host");
-    buf_append_text(out, book->reading.why[0]    ? "  damaged\n"
-                         : book->reading.altered ? "  altered\n"
-                         : !book->reading.ended  ? "  without its end\n"
-                                                 : "\n");
+    buf_append_text(out, book->reading.why[0]    ? "damaged  "
+                         : book->reading.altered ? "altered  "
+                         : !book->reading.ended  ? "without its end  "
+                                                 : "");
+    const char *host = record_text(book->start, "host");
+    record_escape_line(out, host, strnlen(host, HOST_BYTES));
+    buf_append_text(out, "\n");
 }
 
 bool record_verdict(const struct record_reading *reading, struct buf *out)

@@ -72,19 +72,47 @@ static void record_between(const struct session *session)
     }
 }
 
+/* number: holds a text. Returns how many, at most 4. */
+static size_t files_fields(const struct session *session, char number[16], struct box_field *fields)
+{
+    const struct run *run = session->current;
+    const struct buf *back = &session->files.back;
+    size_t count = 0;
+    if (box_spec_is_written_through(server_box_spec(session->owner->server_box)) && run->files) {
+        (void)snprintf(number, 16, "%u", run->files);
+        fields[count++] = (struct box_field){"files", 5};
+        fields[count++] = (struct box_field){number, strlen(number)};
+    }
+    if (buf_size(back) > 0) {
+        fields[count++] = (struct box_field){"files_back", 10};
+        fields[count++] = (struct box_field){buf_bytes(back), buf_size(back)};
+    }
+    return count;
+}
+
+/* False: no code may run without a record, and the run was refused. */
+static bool session_record(struct session *session)
+{
+    struct run *run = session->current;
+    struct fail fail = {};
+    char text[SESSION_SENTENCE_BYTES];
+    recorded_cell(run);
+    if (run->sent > 0 || record_open(run->recording.record, &fail)) {
+        return true;
+    }
+    (void)snprintf(text, sizeof text, "%s.", fail.text);
+    session_conclude(session, FATE_REFUSED, text);
+    return false;
+}
+
 void session_send(struct session *session)
 {
     struct run *run = session->current;
     OWNED(buf_done) struct buf layers = BUF_EMPTY;
     char cell[16];
     char files[16];
-    struct fail fail = {};
     run->cell = run->sent > 0 ? run->cell : ++session->cell;
-    recorded_cell(run);
-    if (run->sent == 0 && !record_open(run->recording.record, &fail)) {
-        char text[SESSION_SENTENCE_BYTES];
-        (void)snprintf(text, sizeof text, "%s.", fail.text);
-        session_conclude(session, FATE_REFUSED, text);
+    if (!session_record(session)) {
         return;
     }
     run->sent++;
@@ -99,17 +127,7 @@ void session_send(struct session *session)
         fields[count++] = (struct box_field){"stdin", 5};
         fields[count++] = (struct box_field){request->stdin_text, request->stdin_size};
     }
-    const struct box_spec *spec = server_box_spec(session->owner->server_box);
-    if (box_spec_is_written_through(spec) && run->files) {
-        (void)snprintf(files, sizeof files, "%u", run->files);
-        fields[count++] = (struct box_field){"files", 5};
-        fields[count++] = (struct box_field){files, strlen(files)};
-    }
-    const struct buf *back = &session->files.back;
-    if (buf_size(back) > 0) {
-        fields[count++] = (struct box_field){"files_back", 10};
-        fields[count++] = (struct box_field){buf_bytes(back), buf_size(back)};
-    }
+    count += files_fields(session, files, fields + count);
     if (session->transient) {
         fields[count++] = (struct box_field){"once", 4};
         fields[count++] = (struct box_field){"1", 1};

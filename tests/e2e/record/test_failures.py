@@ -112,6 +112,11 @@ class Failures(Record):
                 self.assertEqual(done.returncode, 1, (at, done.stdout))
                 self.assertRegex(done.stdout.decode(), r"line \d+ was altered, missing or moved")
 
+    def test_joined_records_are_found(self):
+        for kind, members in (("start", {"host": "h"}), ("end", {"why": "x"})):
+            path = self.forge((kind, members), ("warning", {"message": "later"}))
+            self.assertIn("was altered, missing or moved", self.command("check", path, status=1))
+
     def test_last_hash_is_printed_at_the_end_also_by_a_signal(self):
         for signal_number in (None, signal.SIGTERM, signal.SIGKILL):
             with self.subTest(signal=signal_number):
