@@ -65,7 +65,11 @@ static size_t make_chain(char text[2048], size_t starts[4])
             text + size, 2048 - size,
             "{\"v\":1,\"seq\":%d,\"time\":\"2026-11-22T10:15:02.123Z\",\"kind\":\"%s\",\"prev\":"
             "\"%s\",\"text\":\"%d\"}\n",
-            i, i == 2 ? "end" : "undo", prev, i);
+            i,
+            i == 0   ? "start"
+            : i == 2 ? "end"
+                     : "undo",
+            prev, i);
         (void)sha256_of(text + starts[i], size - starts[i] - 1, prev);
     }
     starts[3] = size;
