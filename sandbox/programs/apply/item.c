@@ -22,6 +22,7 @@ struct work {
     int upper_fd; /* the directory in the changes */
     const char *upper_name;
     int source_fd;  /* of a regular file */
+    uint64_t hash;  /* of DIR's file; 0: not read */
     bool last;      /* no other pass comes */
     bool more;      /* entries follow inside; the directory is kept writable */
     bool same;      /* DIR has the content already, */
@@ -357,15 +358,25 @@ static bool is_possible(struct apply_run *run, uint32_t index)
                                       : fd >= 0 || !S_ISREG(work.target.facts.mode);
 }
 
+/* The hash of DIR's file. 0: it cannot be read, or is no file. */
+static uint64_t target_hash(struct work *work)
+{
+    if (work->hash == 0) {
+        defer_close int fd = open_target(work);
+        (void)(fd >= 0 &&
+               content_hash(fd, work->target.facts.bytes, work->run->journal->key, &work->hash));
+    }
+    return work->hash;
+}
+
 /* Whether the changes have the content of DIR's file under a name that is not applied, or not yet,
  * as after a move of which only one half would be: then DIR would have it no more. In the last pass
  * what can be applied suffices: files that have changed their places wait for each other. */
-static bool is_last(const struct work *work)
+static bool is_last(struct work *work)
 {
     struct apply_run *run = work->run;
     mode_t type = work->target.facts.mode & S_IFMT;
     uint64_t bytes = S_ISREG(type) || S_ISLNK(type) ? work->target.facts.bytes : 0;
-    uint64_t hash = 0;
     bool makes_directory = S_ISDIR(work->item->source.mode); /* others come into it, and wait */
     for (uint32_t i = 0; bytes > 0 && i < run->journal->count; i++) {
         const struct apply_item *other = run->items[i];
@@ -375,10 +386,7 @@ static bool is_last(const struct work *work)
             other->source.bytes != bytes) {
             continue;
         }
-        if (hash == 0) {
-            defer_close int fd = open_target(work);
-            (void)(fd >= 0 && content_hash(fd, bytes, run->journal->key, &hash));
-        }
+        uint64_t hash = target_hash(work);
         /* What cannot be read may have it, and a symlink of that length. */
         bool may_have = hash == 0 || other->hash == hash || (!other->hash && !waits);
         if (may_have && !(waits && work->last && is_possible(run, i))) {
@@ -389,28 +397,20 @@ static bool is_last(const struct work *work)
 }
 
 /* Whether another name got the content of DIR's file, as after a move, and still has it. */
-static bool has_copy(const struct work *work)
+static bool has_copy(struct work *work)
 {
     struct apply_run *run = work->run;
     uint64_t bytes = S_ISREG(work->target.facts.mode) ? work->target.facts.bytes : 0;
-    uint64_t hash = 0;
     for (uint32_t i = 0; bytes > 0 && i < run->journal->count; i++) {
         const struct apply_item *other = run->items[i];
         struct apply_look look = {};
         const char *name = NULL;
         if (other->status != APPLY_DONE || !S_ISREG(other->source.mode) ||
-            other->source.bytes != bytes || !other->hash) {
+            other->source.bytes != bytes || !other->hash || other->hash != target_hash(work)) {
             continue;
         }
-        if (hash == 0) {
-            defer_close int fd = open_target(work);
-            if (fd < 0 || content_hash(fd, bytes, run->journal->key, &hash) < 0) {
-                return false;
-            }
-        }
         defer_close int parent = apply_open_parent(run->dir_fd, run->mount_id, other->path, &name);
-        if (other->hash == hash && parent >= 0 &&
-            apply_facts_at(parent, name, run->mount_id, &look) == 0 &&
+        if (parent >= 0 && apply_facts_at(parent, name, run->mount_id, &look) == 0 &&
             apply_facts_equal(&other->after, &look.facts)) {
             return true;
         }
