@@ -230,10 +230,10 @@ const struct flag flags[] = {
      take_seconds, FIELD(max_timeout_ms), LIMIT_TIMEOUT_MS},
     {"wait", "S|off",
      "return after S seconds; the code continues as a job; off: there\nare no jobs", "25",
-     take_wait, FIELD(wait_ms), LIMIT_TIMEOUT_MS},
-    {"jobs", "N", "how many jobs may run at once", "4", take_jobs},
+     take_wait, FIELD(wait_ms), LIMIT_TIMEOUT_MS, .only_serves = true},
+    {"jobs", "N", "how many jobs may run at once", "4", take_jobs, .only_serves = true},
     {"idle-exit", "S", "exit after S idle seconds", "never", take_seconds, FIELD(idle_exit_ms),
-     IDLE_EXIT_MOST_MS},
+     IDLE_EXIT_MOST_MS, .only_serves = true},
     {"workspace", "DIR", "host directory to use as /work", "none: in memory", take_text,
      FIELD(spec.workspace), .is_common = true},
     {"cow", NULL,
@@ -299,16 +299,16 @@ const struct flag flags[] = {
     {"cache", "DIR", "directory for downloads and installed packages", "~/.cache/sandpiper",
      take_text, FIELD(spec.cache)},
     {"record", "DIR", "record what the server does in a file in this directory", "none", take_text,
-     FIELD(record.directory), .is_common = true},
+     FIELD(record.directory), .is_common = true, .only_serves = true},
     {"record-size", "SIZE", "size of all records together; the oldest are removed", "256M",
-     take_size, FIELD(record.bytes), LIMIT_RECORD_LEAST_BYTES},
+     take_size, FIELD(record.bytes), LIMIT_RECORD_LEAST_BYTES, .only_serves = true},
     {"record-required", NULL, "run no code without a record", NULL, take_switch,
-     FIELD(record.required)},
+     FIELD(record.required), .only_serves = true},
     {"resources", NULL, "offer workspace files as MCP resources", NULL, take_switch,
-     FIELD(resources)},
+     FIELD(resources), .only_serves = true},
     {"ui", "on|static|off",
      "show results to the user, in clients with MCP Apps; static:\nwithout scripts of the results",
-     "on", take_ui},
+     "on", take_ui, .only_serves = true},
     {"structured", NULL, "send structuredContent in results, for clients that read it", NULL,
      take_structured},
     {"isolation", "LEVEL", "isolation level: auto, full, container or best", "auto", take_isolation,
@@ -383,6 +383,12 @@ void flag_take(struct options *options, const struct flag *flag, const char *val
 {
     if (options->command == COMMAND_RECORD && options->config_line > 0 && flag->value &&
         is_for_own_code(flag, value)) {
+        return;
+    }
+    bool is_single_call = options->command == COMMAND_RUN || options->command == COMMAND_CALL;
+    if (flag->only_serves && is_single_call && !options->config_line) {
+        options_error(options, "--%s is an option of the server; %s has no use for it", flag->name,
+                      options->help);
         return;
     }
     if (options->setting_count == OPTIONS_SETTINGS) {

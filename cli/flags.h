@@ -16,6 +16,7 @@ struct flag {
     bool many;            /* may be given several times, and all count */
     bool is_url;          /* may hold credentials, which are not shown */
     bool is_common;       /* -h shows it too */
+    bool only_serves;     /* changes nothing for `run` and `call`, which refuse it */
     /* Comma-separated: an option of these commands, "": of all; not for a configuration file. NULL:
      * a setting. */
     const char *commands;

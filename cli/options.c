@@ -104,6 +104,7 @@ static void print_usage(const char *command)
 int options_print_help(const char *command, bool is_short)
 {
     bool is_config = command && strcmp(command, "config") == 0;
+    bool is_single_call = command && (strcmp(command, "run") == 0 || strcmp(command, "call") == 0);
     print_usage(command);
     if (is_config) {
         (void)fputs(usage_config, stdout);
@@ -112,6 +113,9 @@ int options_print_help(const char *command, bool is_short)
     for (unsigned i = 0; i < flag_count; i++) {
         const char *of = flags[i].commands;
         bool is_own = command && of && strstr(of, command);
+        if (is_single_call && flags[i].only_serves) {
+            continue;
+        }
         if (is_own || (is_short ? flags[i].is_common : !command || !of || !of[0])) {
             print_flag(&flags[i]);
         }

@@ -512,6 +512,20 @@ class Words(Case):
                         self.assertEqual(bool(re.search(rf"(?m)^  {other} ", text)), other == option, other)
         self.assertLessEqual(max(map(len, run_cli("--help").stdout.decode().splitlines())), 100)
 
+    def test_run_and_call_refuse_what_only_a_server_does(self):
+        for command in (("run", "-c", "1"), ("call", "read_file", '{"path": "x"}')):
+            for option in (("--record", "/tmp"), ("--jobs", "2"), ("--wait", "off"), ("--idle-exit", "9")):
+                with self.subTest(command=command, option=option):
+                    done = run_cli(command[0], *option, *command[1:], stdin=subprocess.DEVNULL)
+                    self.assertEqual(done.returncode, 2, done.stderr)
+                    self.assertIn(f"{option[0]} is an option of the server; {command[0]} has no use for it", done.stderr.decode())
+                    self.assertNotIn(f"\n  {option[0]} ", run_cli(command[0], "--help").stdout.decode())
+        # A file of settings is for all of them.
+        with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
+            file.write("jobs = 2\n")
+            file.flush()
+            self.assertIn("1", run_cli("run", "--config", file.name, "-c", "print(1)").stdout.decode())
+
     def test_h_is_the_short_form_of_help(self):
         for command in ((), ("run",), ("config",), ("doctor",)):
             with self.subTest(command=command):
