@@ -185,6 +185,7 @@ static int make_directory(struct box_packages *packages)
     return r ? r : make_staging(packages);
 }
 
+/* Returns -ECHILD if no directory would do, because the cleanup helper does not start. */
 static int open_in(struct box_packages *packages, struct fail *ret_fail)
 {
     char path[PATH_MAX];
@@ -213,7 +214,8 @@ static int open_in(struct box_packages *packages, struct fail *ret_fail)
                                          .parent_count = 1};
     int r = cleanup_add(&packages->cleanup);
     if (r < 0) {
-        return fail_set(ret_fail, -r, "cannot start the cleanup helper of the package directories");
+        (void)fail_set(ret_fail, -r, "cannot start the cleanup helper of the package directories");
+        return -ECHILD;
     }
     r = make_for_installers(packages, place_fd, download);
     r = r ? r : make_directory(packages);
@@ -235,9 +237,9 @@ int packages_open(struct box_packages *packages)
         packages->state = r < 0 ? PACKAGES_NONE : PACKAGES_OPEN;
         if (r < 0) {
             char text[FAIL_TEXT + 128];
-            (void)fail_set(&packages->error, 0,
-                           "no package directory: %s; name a directory of yours with --cache DIR",
-                           fail_describe(&why, text, sizeof text));
+            (void)fail_set(&packages->error, 0, "no package directory: %s%s",
+                           fail_describe(&why, text, sizeof text),
+                           r == -ECHILD ? "" : "; name a directory of yours with --cache DIR");
             log_warn("sandbox", "%s", packages->error.text);
         }
     }
