@@ -223,6 +223,12 @@ void remedy_for_protection(enum box_protection protection, enum plan_kind kind, 
         advise(entry, SYSCTL("vm.memfd_noexec=1"));
         return;
     }
+    if (error == EAGAIN) { /* clone(2), fork(2): RLIMIT_NPROC, pids.max or threads-max */
+        advise(entry,
+               "end other processes of this user, or raise their limit: ulimit -u, in a service "
+               "TasksMax=, in a container --pids-limit");
+        return;
+    }
     switch (protection) {
     case BOX_PROTECTION_NAMESPACES:
         advise_namespaces(error, host, report);

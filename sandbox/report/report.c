@@ -290,7 +290,7 @@ static bool stops(const struct report_facts *facts, enum box_protection protecti
 static bool lacks_namespaces(const struct report_facts *facts, enum box_protection protection)
 {
     static const int reasons[] = {EPERM,  EACCES,     ENOSYS, EINVAL, ENOSPC,
-                                  EUSERS, EOPNOTSUPP, EAGAIN, ENODEV, EBUSY};
+                                  EUSERS, EOPNOTSUPP, ENODEV, EBUSY};
     bool refused = false;
     for (unsigned i = 0; facts->failure && i < sizeof reasons / sizeof *reasons; i++) {
         refused = refused || facts->failure->code == reasons[i];
