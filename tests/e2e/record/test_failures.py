@@ -1,4 +1,8 @@
-"""Records that cannot be written, servers that are killed, several at once, and values that must not be in any record."""
+"""Records that cannot be written, servers that are killed, several at once, and values that must not be in any record.
+
+SANDPIPER_TEST_KILLS: a fifteenth of the number of kills (20); SANDPIPER_TEST_SESSIONS: of the sessions with canaries (60).
+SANDPIPER_TEST_SEED chooses their moments and calls.
+"""
 import concurrent.futures
 import hashlib
 import json
@@ -10,11 +14,12 @@ import subprocess
 import time
 import unittest
 
-from client import COMMAND, DEFAULTS, SLOW, Server, run_cli
+from client import COMMAND, DEFAULTS, SLOW, Server, once, run_cli
 from record_case import Record
 
-KILLS = 300
+KILLS = 15 * int(os.environ.get("SANDPIPER_TEST_KILLS", "20"))
 SESSIONS = int(os.environ.get("SANDPIPER_TEST_SESSIONS", "60"))  # as many as fit
+SEED = int(os.environ.get("SANDPIPER_TEST_SEED", "1"))
 CALL = {"jsonrpc": "2.0", "method": "tools/call", "params": {"name": "run_python", "arguments": {}, "_meta": {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}}}
 
@@ -64,7 +69,7 @@ class Failures(Record):
 
     def killed(self, number):
         """Kills a server at a random moment of its life. Returns its record, or None."""
-        chance = random.Random(number)
+        chance = random.Random(SEED + number)
         place = self.place / str(number)
         process = subprocess.Popen([*COMMAND, *DEFAULTS, "--record", str(place)], stdin=subprocess.PIPE,
                                    stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
@@ -78,6 +83,7 @@ class Failures(Record):
         process.communicate()
         return next(iter(place.iterdir()), None) if place.exists() else None
 
+    @once
     def test_every_record_of_a_killed_server_is_whole(self):
         random_ends = set()
         with concurrent.futures.ThreadPoolExecutor(4) as pool:
@@ -220,7 +226,7 @@ class Failures(Record):
 
     def session(self, number):
         """A random session of a server that has canaries in its environment, credentials and tools."""
-        chance = random.Random(number)
+        chance = random.Random(SEED + number)
         place = self.place / f"s{number}"
         env = dict(os.environ, SECRET_CANARY="canary-env", AWS_SECRET_ACCESS_KEY="canary-aws", HTTPS_PROXY="http://u:canary-proxy@p.invalid:1",
                    PIP_INDEX_URL="https://u:canary-pip@i.invalid/simple")
