@@ -16,7 +16,8 @@ TEMP_DIRS = ("/tmp", "/var/tmp", "/dev/shm", "/run")
 def facts_of(pid):
     """(parent, start time, state) of a process, or None once it is gone."""
     try:
-        text = pathlib.Path(f"/proc/{pid}/stat").read_text(errors="replace")
+        with open(f"/proc/{pid}/stat", errors="replace") as file:
+            text = file.read()
     except OSError:
         return None
     fields = text[text.rindex(")") + 2:].split()
@@ -144,13 +145,19 @@ class Traces:
                 self.cgroups |= cgroup_dirs(child)
                 self.namespaces |= {pid_namespace(child)} - {own, None}
 
-    def left_now(self):
+    def processes_left(self):
+        known = {pid: facts_of(pid) for pid, _ in self.seen}
+        if not any(facts and (pid, facts[1]) in self.seen and facts[2] not in "ZX" for pid, facts in known.items()):
+            return []  # so that none of their namespaces lives, and /proc need not be read
         alive = {(pid, start) for pid, (_, start, state) in processes().items() if state not in "ZX"}
         # The kernel reuses the number of a dead namespace: a process that was not seen before counts only beside one
         # that was.
         namespaces = {pid_namespace(pid) for pid, _ in self.seen & alive} & self.namespaces
-        left = [f"process {pid}" for pid, start in sorted(alive)
+        return [f"process {pid}" for pid, start in sorted(alive)
                 if (pid, start) in self.seen or (namespaces and pid_namespace(pid) in namespaces)]
+
+    def left_now(self):
+        left = self.processes_left()
         left += [f"cgroup {path}" for path in self.cgroups if path.exists()]
         left += [f"directory {path}" for path in self.directories if path.exists()]
         left += [f"mount {line}" for line in mounts() - self.mounts_before]
