@@ -17,6 +17,11 @@ struct fail {
 __attribute__((format(printf, 3, 4))) int fail_set(struct fail *fail, int code, const char *fmt,
                                                    ...);
 
+/* The same for a sentence to which errno would add nothing: it is not described with the text.
+ * Returns -error. */
+__attribute__((format(printf, 3, 4))) int fail_refuse(struct fail *fail, int error, const char *fmt,
+                                                      ...);
+
 /* Writes "text: No such file or directory" to the caller's buffer. Returns out. */
 const char *fail_describe(const struct fail *fail, char *out, unsigned long size);
 

@@ -138,11 +138,10 @@ static bool box_child_reported(struct box *box, struct fail *ret_fail)
 }
 
 /* The child reported a failed step, or execve(2) closed the pipe. */
-static void box_on_error_fd(void *arg, uint32_t events)
+static void box_on_error_fd(void *arg, uint32_t)
 {
     struct box *box = arg;
     struct fail fail = {};
-    (void)events;
     if (box_child_reported(box, &fail)) {
         loop_io_remove(&box->child.error_io);
         box_broken(box, &fail);
@@ -164,11 +163,10 @@ static void init_died(struct box *box, bool exited, int status, struct fail *ret
                    status);
 }
 
-static void box_on_pidfd(void *arg, uint32_t events)
+static void box_on_pidfd(void *arg, uint32_t)
 {
     struct box *box = arg;
     struct fail fail = {};
-    (void)events;
     if (box->child.error_io.loop) { /* the child's report may still be in the pipe */
         box_on_error_fd(box, EPOLLIN);
         if (box->state == BOX_DEAD) {
@@ -313,13 +311,11 @@ static int box_prepare(struct box *box, struct plan_content *content, struct fai
     }
     if (spec->start_error) {
         box->building = BOX_PROTECTION_PRIVILEGES;
-        (void)fail_set(ret_fail, 0, "%s", spec->start_error);
-        return -ENOENT;
+        return fail_refuse(ret_fail, ENOENT, "%s", spec->start_error);
     }
     if (spec->cow && spec->scratch) {
         box->building = BOX_PROTECTION_MOUNTS;
-        (void)fail_set(ret_fail, 0, COW_NEEDS_NAMESPACES);
-        return -ENOTSUP;
+        return fail_refuse(ret_fail, ENOTSUP, COW_NEEDS_NAMESPACES);
     }
     box->building = BOX_PROTECTION_PYTHON;
     r = python_find(spec, &box->python, ret_fail);

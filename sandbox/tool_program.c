@@ -61,9 +61,8 @@ int box_program_find(const struct box_spec *spec, const char *command, const cha
                                             helper_is_program(path)
                                       : search(spec, command, path);
     if (!found) {
-        (void)fail_set(ret_fail, 0, "cannot find the program %.300s%s", command,
-                       strchr(command, '/') ? "" : " in PATH; name it by its path");
-        return -ENOENT;
+        return fail_refuse(ret_fail, ENOENT, "cannot find the program %.300s%s", command,
+                           strchr(command, '/') ? "" : " in PATH; name it by its path");
     }
     return trust_check(spec, "the program", path, "install it elsewhere", ret_fail);
 }
@@ -90,9 +89,8 @@ int box_check_hidden(const struct box_spec *spec, const char *what, const char *
     char rest[PATH_MAX];
     for (unsigned i = 0; i < spec->mount_count; i++) {
         if (overlap_of(path, spec->mounts[i].path, rest) != OVERLAP_NONE) {
-            (void)fail_set(ret_fail, 0, "%s %.300s is in %.300s, where code can see it: %s", what,
-                           path, spec->mounts[i].path, fix);
-            return -EPERM;
+            return fail_refuse(ret_fail, EPERM, "%s %.300s is in %.300s, where code can see it: %s",
+                               what, path, spec->mounts[i].path, fix);
         }
     }
     return trust_check(spec, what, path, fix, ret_fail);

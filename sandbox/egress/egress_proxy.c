@@ -266,12 +266,11 @@ static void egress_on_control(void *arg, uint32_t)
     egress_proxy_receive(arg);
 }
 
-static void egress_on_pidfd(void *arg, uint32_t events)
+static void egress_on_pidfd(void *arg, uint32_t)
 {
     struct egress_proxy *egress = arg;
     struct fail fail = {};
     struct egress_event event = {.kind = EGRESS_UNREACHABLE};
-    (void)events;
     bool reported = read(egress->error_fd, &fail, sizeof fail) == (ssize_t)sizeof fail;
     fail.text[sizeof fail.text - 1] = '\0';
     egress_reap(egress);

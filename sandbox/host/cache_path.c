@@ -34,8 +34,7 @@ int cache_place(const struct box_spec *spec, char parent[PATH_MAX], const char *
         }
         char *slash = size < PATH_MAX ? strrchr(parent, '/') : NULL;
         if (!slash || !slash[1]) {
-            (void)fail_set(ret_fail, 0, "%s is not an absolute path", spec->cache);
-            return -EPERM;
+            return fail_refuse(ret_fail, EPERM, "%s is not an absolute path", spec->cache);
         }
         *ret_name = spec->cache + (slash + 1 - parent);
         slash[slash == parent] = '\0';
@@ -47,8 +46,7 @@ int cache_place(const struct box_spec *spec, char parent[PATH_MAX], const char *
     } else if (home && home[0] == '/') {
         size = snprintf(parent, PATH_MAX, "%s/.cache", home);
     } else {
-        (void)fail_set(ret_fail, 0, "HOME is not set");
-        return -EPERM;
+        return fail_refuse(ret_fail, EPERM, "HOME is not set");
     }
     return size >= 0 && size < PATH_MAX ? 0
                                         : fail_set(ret_fail, ENAMETOOLONG, "the cache directory");
@@ -56,7 +54,7 @@ int cache_place(const struct box_spec *spec, char parent[PATH_MAX], const char *
 
 int cache_path(const struct box_spec *spec, char path[PATH_MAX], struct fail *ret_fail)
 {
-    char parent[PATH_MAX];
+    char parent[PATH_MAX] = "";
     const char *name = NULL;
     int r = cache_place(spec, parent, &name, ret_fail);
     if (r == 0 && snprintf(path, PATH_MAX, "%s/%s", parent[1] ? parent : "", name) >= PATH_MAX) {

@@ -6,28 +6,23 @@
 #include "sandbox/trust/directory.h"
 #include "sandbox/trust/overlap.h"
 
-static int refuse(struct fail *ret_fail, const char *text)
-{
-    (void)fail_set(ret_fail, 0, "%s", text);
-    return -EINVAL;
-}
-
 int box_cow_resolve(struct box_spec *spec, char path[PATH_MAX], struct fail *ret_fail)
 {
     struct directory_homes homes;
     char rest[PATH_MAX];
     if (spec->cow_store && !spec->cow) {
-        return refuse(ret_fail, "--cow-store keeps the changes of --cow: add --cow");
+        return fail_refuse(ret_fail, EINVAL, "--cow-store keeps the changes of --cow: add --cow");
     }
     if (!spec->cow) {
         return 0;
     }
     if (!spec->workspace) {
-        return refuse(ret_fail,
-                      "--cow keeps the directory of --workspace unchanged: add --workspace DIR");
+        return fail_refuse(
+            ret_fail, EINVAL,
+            "--cow keeps the directory of --workspace unchanged: add --workspace DIR");
     }
     if (spec->isolation == BOX_ISOLATION_CONTAINER) {
-        return refuse(ret_fail, COW_NEEDS_NAMESPACES);
+        return fail_refuse(ret_fail, EINVAL, COW_NEEDS_NAMESPACES);
     }
     if (!spec->cow_store) {
         return 0;
@@ -40,12 +35,11 @@ int box_cow_resolve(struct box_spec *spec, char path[PATH_MAX], struct fail *ret
     spec->cow_store = path;
     if (overlap_of(path, spec->workspace, rest) != OVERLAP_NONE ||
         overlap_of(spec->workspace, path, rest) != OVERLAP_NONE) {
-        (void)fail_set(
-            ret_fail, 0,
+        return fail_refuse(
+            ret_fail, EPERM,
             "--cow-store %.300s and the workspace %.300s overlap: name a directory outside "
             "of the workspace",
             path, spec->workspace);
-        return -EPERM;
     }
     return directory_check("--cow-store", path, /* writable= */ true, &homes, ret_fail);
 }

@@ -18,8 +18,7 @@
 /* A message to which errno would add nothing. */
 static int refuse(struct fail *ret_fail, const char *dir, const char *why, const char *what)
 {
-    (void)fail_set(ret_fail, 0, "--mount %s: %s%s", dir, why, what);
-    return -EPERM;
+    return fail_refuse(ret_fail, EPERM, "--mount %s: %s%s", dir, why, what);
 }
 
 /* What the server writes, or reads at its next start. */
@@ -111,10 +110,9 @@ static int add(struct box_spec *spec, const struct box_mount *mount,
         return r;
     }
     if (spec->mount_count == BOX_MOUNTS) {
-        (void)fail_set(ret_fail, 0,
-                       "--mount accepts at most %d directories; name only those that you need",
-                       BOX_MOUNTS);
-        return -E2BIG;
+        return fail_refuse(ret_fail, E2BIG,
+                           "--mount accepts at most %d directories; name only those that you need",
+                           BOX_MOUNTS);
     }
     struct box_mount *added = &spec->mounts[spec->mount_count++];
     *added = *mount;
@@ -224,13 +222,12 @@ static int check_below(const struct box_spec *spec, char *mountinfo, struct fail
     const char *below = spec->cow && spec->workspace && !box_cow_may_leave_out()
                             ? box_mounts_below(&mountinfo, spec->workspace)
                             : NULL;
-    if (below) {
-        (void)fail_set(ret_fail, 0,
+    return below ? fail_refuse(
+                       ret_fail, EPERM,
                        "--cow: something is mounted at %.300s, and only root can leave that out of "
                        "the workspace: unmount it, or name another directory",
-                       below);
-    }
-    return below ? -EPERM : 0;
+                       below)
+                 : 0;
 }
 
 int box_mounts_check_now(const struct box_spec *spec, struct fail *ret_fail)

@@ -59,10 +59,7 @@ int box_mount_split(char *text, const char **ret_dir, const char **ret_name, boo
     } else if (!box_mount_is_text(text) || (name && !box_mount_is_text(name))) {
         why = "path is not printable text";
     }
-    if (why) {
-        (void)fail_set(ret_fail, 0, "--mount takes DIR[:NAME][:rw]: %s", why);
-    }
-    return why ? -EINVAL : 0;
+    return why ? fail_refuse(ret_fail, EINVAL, "--mount takes DIR[:NAME][:rw]: %s", why) : 0;
 }
 
 /* --- kernel file systems below --- */
@@ -94,8 +91,7 @@ struct shown {
 static int refuse(struct fail *ret_fail, const struct shown *shown, const char *type,
                   const char *why)
 {
-    (void)fail_set(ret_fail, 0, "%s %s: %s%s", shown->flag, shown->path, why, type);
-    return -EPERM;
+    return fail_refuse(ret_fail, EPERM, "%s %s: %s%s", shown->flag, shown->path, why, type);
 }
 
 static unsigned list_shown(const struct box_spec *spec, struct shown shown[BOX_MOUNTS + 1])

@@ -19,14 +19,14 @@ int known_check_size(const char *directory, struct fail *ret_fail)
     if (!is_home && directory_check("", directory, /* writable= */ false, &homes, &why) == 0) {
         return 0;
     }
-    (void)fail_set(ret_fail, 0,
-                   "the interpreter's directory %.300s is %s, so code could read too much: name "
-                   "another interpreter with --python PATH",
-                   directory,
-                   is_home                                 ? "your home directory"
-                   : strstr(why.text, "whole file system") ? "the whole file system"
-                                                           : "a parent of your home directory");
-    return -EPERM;
+    return fail_refuse(
+        ret_fail, EPERM,
+        "the interpreter's directory %.300s is %s, so code could read too much: name "
+        "another interpreter with --python PATH",
+        directory,
+        is_home                                 ? "your home directory"
+        : strstr(why.text, "whole file system") ? "the whole file system"
+                                                : "a parent of your home directory");
 }
 
 /* Where a system's packages install whole interpreters. Ordinary users cannot write there. */

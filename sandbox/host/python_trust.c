@@ -94,11 +94,11 @@ static int check_directory(struct python *python, unsigned index, const struct b
         }
     }
     if (!kept && python->by_code[index] && !known_is_prefix(spec, directory)) {
-        (void)fail_set(ret_fail, 0,
-                       "code can write to the file that names the interpreter's directory %.300s: "
-                       "name another interpreter with --python PATH",
-                       directory);
-        return -EPERM;
+        return fail_refuse(
+            ret_fail, EPERM,
+            "code can write to the file that names the interpreter's directory %.300s: "
+            "name another interpreter with --python PATH",
+            directory);
     }
     return 0;
 }

@@ -17,11 +17,10 @@ static int check(const char *path, const char *seen, struct fail *ret_fail)
                   overlap_of(seen, path, rest) == OVERLAP_NONE)) {
         return 0;
     }
-    (void)fail_set(ret_fail, 0,
-                   "--record %.300s and %.300s, which code can see, overlap: name a directory "
-                   "outside of it",
-                   path, seen);
-    return -EPERM;
+    return fail_refuse(ret_fail, EPERM,
+                       "--record %.300s and %.300s, which code can see, overlap: name a directory "
+                       "outside of it",
+                       path, seen);
 }
 
 /* What the interpreter needs is shown, too. One that cannot be found runs no code. */

@@ -216,9 +216,8 @@ static bool installer_read_log(struct box_installer *installer)
     return size > 0;
 }
 
-static void installer_on_log(void *arg, uint32_t events)
+static void installer_on_log(void *arg, uint32_t)
 {
-    (void)events;
     (void)installer_read_log(arg);
 }
 

@@ -45,10 +45,9 @@ static void pipe_close(struct session_pipe *pipe)
     drop_fd(&pipe->fd);
 }
 
-static void pipe_on_io(void *arg, uint32_t events)
+static void pipe_on_io(void *arg, uint32_t)
 {
     struct session_pipe *pipe = arg;
-    (void)events;
     if (!pipe_read(pipe, (size_t)SESSION_READS_A_TURN * SESSION_READ)) {
         pipe_close(pipe);
     }

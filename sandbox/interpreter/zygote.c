@@ -33,13 +33,12 @@ static void zygote_on_message(struct box *box, const struct box_message *message
     box->handlers->guest_ready(box, sender);
 }
 
-static void zygote_on_io(void *arg, uint32_t events)
+static void zygote_on_io(void *arg, uint32_t)
 {
     struct box *box = arg;
     struct box_field fields[16];
     char *space = NULL;
     pid_t sender = 0;
-    (void)events;
     if (buf_reserve(&box->guest.in, 4096, &space) < 0) {
         return;
     }

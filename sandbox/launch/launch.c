@@ -158,11 +158,10 @@ int launch_check_calls(struct fail *ret_fail)
     if (opens && closes) {
         return 0;
     }
-    (void)fail_set(ret_fail, 0,
-                   "%s(2) is missing or refused: use Linux 5.12 or newer; inside a container, "
-                   "allow openat2 and close_range in its seccomp profile",
-                   opens ? "close_range" : "openat2");
-    return -ENOSYS;
+    return fail_refuse(ret_fail, ENOSYS,
+                       "%s(2) is missing or refused: use Linux 5.12 or newer; inside a container, "
+                       "allow openat2 and close_range in its seccomp profile",
+                       opens ? "close_range" : "openat2");
 }
 
 int launch_child(struct box *box, struct fail *ret_fail)

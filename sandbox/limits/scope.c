@@ -168,12 +168,11 @@ static void scope_look(void *arg)
 
 /* busctl prints an error or exits. After its exit systemd's job runs; a check every millisecond
  * shows when the process has moved. */
-static void scope_on_said(void *arg, uint32_t events)
+static void scope_on_said(void *arg, uint32_t)
 {
     struct scope *scope = arg;
     char text[sizeof scope->said];
     ssize_t size = read(scope->said_fd, text, sizeof text - 1);
-    (void)events;
     if (size > 0) {
         size_t length = strlen(scope->said);
         text[size] = '\0';

@@ -39,8 +39,7 @@ enum { OPEN_DIRECTORY = O_RDONLY | O_DIRECTORY | O_CLOEXEC };
 /* A message to which errno would add nothing. */
 static int refuse(struct fail *ret_fail, const char *path, const char *why)
 {
-    (void)fail_set(ret_fail, 0, "%s %s", path, why);
-    return -EPERM;
+    return fail_refuse(ret_fail, EPERM, "%s %s", path, why);
 }
 
 /* Nobody else may be able to replace the directory. */

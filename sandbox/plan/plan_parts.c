@@ -82,8 +82,8 @@ int plan_check(const struct plan *plan, struct fail *ret_fail)
         const struct plan_step *step = &plan->steps[i];
         if ((step->kind == PLAN_MOVE || step->kind == PLAN_SUBTREE) && step->target &&
             is_odd(step->target)) {
-            (void)fail_set(ret_fail, 0, "the sandbox's plan has a mount at %.300s", step->target);
-            return -EPERM;
+            return fail_refuse(ret_fail, EPERM, "the sandbox's plan has a mount at %.300s",
+                               step->target);
         }
     }
     return 0;

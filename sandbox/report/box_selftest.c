@@ -69,11 +69,10 @@ static void selftest_received(struct box *box, size_t size)
     box->handlers->selftest_done(box);
 }
 
-static void selftest_on_io(void *arg, uint32_t events)
+static void selftest_on_io(void *arg, uint32_t)
 {
     struct box *box = arg;
     struct selftest *selftest = &box->selftest;
-    (void)events;
     ssize_t size = recv(selftest->fd, &selftest->record, sizeof selftest->record, MSG_DONTWAIT);
     if (size < 0 && (errno == EAGAIN || errno == EINTR)) {
         return;

@@ -57,11 +57,11 @@ static int add(struct box_spec *spec, const char *path, struct fail *ret_fail)
         return 0;
     }
     if (spec->aliases.count == BOX_ALIASES) {
-        (void)fail_set(ret_fail, 0,
-                       "more than %d directories are mounted in or from those that code may write "
-                       "to; name smaller ones with --workspace and --mount",
-                       BOX_ALIASES);
-        return -E2BIG;
+        return fail_refuse(
+            ret_fail, E2BIG,
+            "more than %d directories are mounted in or from those that code may write "
+            "to; name smaller ones with --workspace and --mount",
+            BOX_ALIASES);
     }
     char *copy = strdup(path);
     if (!copy) {

@@ -28,8 +28,7 @@ static const char *const system_directories[] = {
 
 static int refuse(struct fail *ret_fail, const char *flag, const char *path, const char *why)
 {
-    (void)fail_set(ret_fail, 0, "%s %s: %s", flag, path, why);
-    return -EPERM;
+    return fail_refuse(ret_fail, EPERM, "%s %s: %s", flag, path, why);
 }
 
 static void set_home(const char *home, char out[PATH_MAX])

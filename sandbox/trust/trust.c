@@ -70,9 +70,8 @@ struct trust_place trust_meets(const struct box_spec *spec, const char *path)
 int trust_refuse(const char *what, const char *path, const struct trust_place *place,
                  const char *fix, struct fail *ret_fail)
 {
-    (void)fail_set(ret_fail, 0, "%s %.300s is in %s%.300s, where code can change it: %s", what,
-                   path, place->workspace ? "the workspace " : "", place->path, fix);
-    return -EPERM;
+    return fail_refuse(ret_fail, EPERM, "%s %.300s is in %s%.300s, where code can change it: %s",
+                       what, path, place->workspace ? "the workspace " : "", place->path, fix);
 }
 
 int trust_check(const struct box_spec *spec, const char *what, const char *path, const char *fix,
@@ -90,9 +89,9 @@ int trust_check_tree(const struct box_spec *spec, const char *what, const char *
     unsigned count = trust_places(spec, places);
     for (unsigned i = 0; i < count; i++) {
         if (overlap_of(places[i].path, dir, rest) != OVERLAP_NONE) {
-            (void)fail_set(ret_fail, 0, "%s %.300s contains %.300s, which code can write to: %s",
-                           what, dir, places[i].path, fix);
-            return -EPERM;
+            return fail_refuse(ret_fail, EPERM,
+                               "%s %.300s contains %.300s, which code can write to: %s", what, dir,
+                               places[i].path, fix);
         }
     }
     return trust_check(spec, what, dir, fix, ret_fail);

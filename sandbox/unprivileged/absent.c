@@ -33,8 +33,7 @@ int box_scratch_open(struct box_spec *spec, struct box_scratch **ret_scratch, st
     spec->scratch = NULL;
     *ret_scratch = NULL;
     if (spec->isolation == BOX_ISOLATION_CONTAINER) {
-        (void)fail_set(ret_fail, 0, "this build has no isolation level container");
-        return -ENOTSUP;
+        return fail_refuse(ret_fail, ENOTSUP, "this build has no isolation level container");
     }
     spec->isolation = spec->isolation == BOX_ISOLATION_BEST ? BOX_ISOLATION_AUTO : spec->isolation;
     return 0;

@@ -150,10 +150,10 @@ static int find_place(struct box_scratch *scratch, const struct box_spec *spec,
         scratch->parent_fd = open_parent(directories[i], spec, path);
     }
     if (scratch->parent_fd < 0) {
-        (void)fail_set(ret_fail, 0,
-                       "no directory for temporary files: none of $TMPDIR, /tmp and /dev/shm is "
-                       "writable and outside the workspace and the writable --mount directories");
-        return -ENOENT;
+        return fail_refuse(
+            ret_fail, ENOENT,
+            "no directory for temporary files: none of $TMPDIR, /tmp and /dev/shm is "
+            "writable and outside the workspace and the writable --mount directories");
     }
     (void)getrandom(&random, sizeof random, 0);
     (void)snprintf(scratch->path, sizeof scratch->path, "%s/" SCRATCH_PREFIX "%08x",

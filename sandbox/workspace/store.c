@@ -71,11 +71,11 @@ static int fill(const struct box_spec *spec, struct box_store *store, struct fai
     store->fd = r < 0 ? -1 : open_own(parent_fd, name);
     r = r < 0 ? r : store->fd;
     if (r == -EPERM) {
-        (void)fail_set(ret_fail, 0,
-                       "--cow-store %.300s: other users could change it; name a directory of your "
-                       "own that only you can write to",
-                       parent);
-        return r;
+        return fail_refuse(
+            ret_fail, EPERM,
+            "--cow-store %.300s: other users could change it; name a directory of your "
+            "own that only you can write to",
+            parent);
     }
     if (r >= 0 && flock(store->fd, LOCK_EX | LOCK_NB) < 0) {
         store->taken = errno == EWOULDBLOCK;
