@@ -89,6 +89,16 @@ int buf_appendf(struct buf *buf, const char *fmt, ...)
     return buf->error;
 }
 
+const char *buf_text(struct buf *buf)
+{
+    char *space = NULL;
+    if (buf_reserve(buf, 1, &space) < 0) {
+        return "";
+    }
+    *space = '\0';
+    return buf_bytes(buf);
+}
+
 void buf_append_buf(struct buf *buf, const struct buf *other)
 {
     (void)buf_append(buf, buf_bytes(other), buf_size(other));

@@ -22,8 +22,11 @@ static inline size_t buf_size(const struct buf *buf)
 
 static inline const char *buf_bytes(const struct buf *buf)
 {
-    return buf->start ? buf->data + buf->start : buf->data; /* no arithmetic on NULL */
+    return buf->data ? buf->data + buf->start : "";
 }
+
+/* The content with a NUL behind it, which does not count; "" when out of memory. */
+const char *buf_text(struct buf *buf);
 
 /* 0, or -ENOMEM: an append has failed since the content was last cut or cleared. */
 static inline int buf_error(const struct buf *buf)

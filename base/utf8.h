@@ -3,6 +3,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Whether a byte goes on with a character. */
+static inline bool utf8_is_inner(char byte)
+{
+    return ((unsigned char)byte & 0xC0U) == 0x80U;
+}
+
 /* Size of the UTF-8 character at the front of text, which has left bytes, at least one; or minus
  * the number of bytes that belong to a broken one (Unicode 15, section 3.9, table 3-7). */
 int utf8_size(const char *text, size_t left);

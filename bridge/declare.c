@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/own.h"
+#include "base/utf8.h"
 #include "bridge/format.h"
 
 enum nullable {
@@ -235,7 +236,7 @@ static size_t cut_at(const char *text, size_t size, size_t most)
     size_t paragraph = 0;
     size_t word = 0;
     for (size_t i = 0; i < size; i++) {
-        if (((unsigned char)text[i] & 0xC0U) != 0x80U && characters++ == most) {
+        if (!utf8_is_inner(text[i]) && characters++ == most) {
             return paragraph ? paragraph : word ? word : i;
         }
         if (strncmp(text + i, "\n\n", 2) == 0) {

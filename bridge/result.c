@@ -38,7 +38,7 @@ static int parts_take(struct parts *parts, const json_t *result)
             return -1;
         }
     }
-    parts->text = json_stringn(buf_size(&text) ? buf_bytes(&text) : "", buf_size(&text));
+    parts->text = json_stringn(buf_bytes(&text), buf_size(&text));
     return parts->text && parts->images ? 0 : -1;
 }
 

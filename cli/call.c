@@ -66,8 +66,7 @@ static json_t *read_arguments(const struct options *options)
         terminal_say("call: arguments: %s", strerror(-r));
         return NULL;
     }
-    json_t *arguments =
-        rpc_text_load(buf_size(&text) ? buf_bytes(&text) : "", buf_size(&text), &error);
+    json_t *arguments = rpc_text_load(buf_bytes(&text), buf_size(&text), &error);
     if (!json_is_object(arguments)) {
         terminal_say("call: the arguments must be a JSON object: %s",
                      arguments ? "they are another JSON value" : error.text);

@@ -210,11 +210,10 @@ static int find_file(const struct config *config, struct buf *out, struct fail *
         OWNED(buf_done) struct buf path = BUF_EMPTY;
         r = buf_append(&path, buf_bytes(&directory), buf_size(&directory));
         r = r ? r : buf_appendf(&path, "/%s", names[i]);
-        r = r ? r : buf_append(&path, "", 1);
-        bool exists = r == 0 && access(buf_bytes(&path), F_OK) == 0;
+        bool exists = r == 0 && access(buf_text(&path), F_OK) == 0;
         if (r == 0 && (i == 0 || exists)) {
             buf_clear(out, buf_size(&path));
-            r = buf_append(out, buf_bytes(&path), buf_size(&path));
+            r = buf_append(out, buf_bytes(&path), buf_size(&path) + 1);
         }
         if (exists) {
             break;

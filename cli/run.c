@@ -232,9 +232,8 @@ static void tell_gone(struct once *once, const struct run *run)
         (void)buf_appendf(&line, " and %llu more", (unsigned long long)more);
     }
     if (buf_append_text(&line, once->is_cow ? "; --cow-store DIR keeps them"
-                                            : "; --workspace DIR keeps them") == 0 &&
-        buf_append(&line, "", 1) == 0) {
-        say(once, buf_bytes(&line));
+                                            : "; --workspace DIR keeps them") == 0) {
+        say(once, buf_text(&line));
     }
 }
 
@@ -301,8 +300,8 @@ static void on_done(void *arg, struct run *run)
         say(once, run_fact(run, RUN_REFUSAL));
     } else if (run->end.outcome != RUN_OK && run->end.outcome != RUN_EXIT &&
                run->end.outcome != RUN_ERROR) {
-        if (run_compose_status(run, &status) == 0 && buf_append(&status, "", 1) == 0) {
-            say(once, buf_bytes(&status));
+        if (run_compose_status(run, &status) == 0) {
+            say(once, buf_text(&status));
         }
     }
     tell_gone(once, run);
@@ -423,10 +422,7 @@ int command_run(const struct options *options)
     r = r ? r : server_box_new(once.loop, &with_guest.spec, NULL, NULL, &once.server_box);
     if (r == 0) {
         run = run_new(buf_bytes(&code), buf_size(&code),
-                      !options->hand_on_stdin ? NULL
-                      : buf_size(&input)      ? buf_bytes(&input)
-                                              : "",
-                      buf_size(&input));
+                      options->hand_on_stdin ? buf_bytes(&input) : NULL, buf_size(&input));
         r = run ? 0 : -ENOMEM;
     }
     const struct box_spec *spec = &with_guest.spec;

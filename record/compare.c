@@ -100,8 +100,8 @@ static bool same_text(const char *name, const struct buf *was, const struct buf 
 {
     OWNED(buf_done) struct buf one = BUF_EMPTY;
     OWNED(buf_done) struct buf other = BUF_EMPTY;
-    append_fixed(&one, buf_size(was) ? buf_bytes(was) : "", buf_size(was));
-    append_fixed(&other, buf_size(now) ? buf_bytes(now) : "", buf_size(now));
+    append_fixed(&one, buf_bytes(was), buf_size(was));
+    append_fixed(&other, buf_bytes(now), buf_size(now));
     if (buf_size(&one) == buf_size(&other) &&
         (buf_size(&one) == 0 || memcmp(buf_bytes(&one), buf_bytes(&other), buf_size(&one)) == 0)) {
         return true;
@@ -177,7 +177,7 @@ static const char *hash_of(const json_t *result, char out[SHA256_TEXT])
         return hash;
     }
     append_stream(&text, result, NULL);
-    return sha256_of(buf_size(&text) ? buf_bytes(&text) : "", buf_size(&text), out);
+    return sha256_of(buf_bytes(&text), buf_size(&text), out);
 }
 
 /* Where the record has only a part of the output, or none, its hash decides. */

@@ -5,6 +5,7 @@
 
 #include "base/buf.h"
 #include "base/own.h"
+#include "base/utf8.h"
 #include "record/escape.h"
 #include "record/export.h"
 #include "record/highlight.h"
@@ -144,7 +145,7 @@ static const char *class_of(const struct record_entry *entry)
 
 static void escape_line(struct buf *out, const struct buf *line)
 {
-    record_escape_html(out, buf_size(line) ? buf_bytes(line) : "", buf_size(line));
+    record_escape_html(out, buf_bytes(line), buf_size(line));
 }
 
 static void append_clock(struct buf *out, const json_t *event)
@@ -256,7 +257,7 @@ static void append_outline(struct buf *out, const struct record_entry *entry, si
     append_name(out, entry);
     buf_append_text(out, "  ");
     size = size < OUTLINE_BYTES ? size : OUTLINE_BYTES;
-    while (size > 0 && ((unsigned char)text[size] & 0xC0) == 0x80) {
+    while (size > 0 && utf8_is_inner(text[size])) {
         size--; /* ends before a whole character */
     }
     record_escape_html(out, text, size);

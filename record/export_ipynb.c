@@ -14,7 +14,7 @@
 
 static json_t *text_new(const struct buf *text)
 {
-    return rpc_text(buf_size(text) ? buf_bytes(text) : "", buf_size(text));
+    return rpc_text(buf_bytes(text), buf_size(text));
 }
 
 static void add_cell(json_t *cells, json_t *cell)
@@ -132,7 +132,7 @@ static void add_other(json_t *cells, const struct record_entry *entry)
     record_fence(&text, "", json_string_value(status), json_string_length(status));
     record_fence(&text, "python", json_string_value(code), json_string_length(code));
     record_join_output(entry->result, &printed);
-    record_fence(&text, "", buf_size(&printed) ? buf_bytes(&printed) : "", buf_size(&printed));
+    record_fence(&text, "", buf_bytes(&printed), buf_size(&printed));
     add_markdown(cells, &text);
 }
 

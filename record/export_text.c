@@ -50,7 +50,7 @@ void record_export_md(const struct record_book *book, const char *session, struc
         fence_member(out, "python", entry->event, "code");
         fence_member(out, "", json_object_get(entry->event, "arguments"), "content");
         record_join_output(entry->result, &printed);
-        record_fence(out, "", buf_size(&printed) ? buf_bytes(&printed) : "", buf_size(&printed));
+        record_fence(out, "", buf_bytes(&printed), buf_size(&printed));
         fence_member(out, "", entry->result, "value");
         fence_member(out, "", entry->result, "traceback");
         fence_member(out, "", entry->result, "status");
@@ -98,7 +98,7 @@ static void comment(struct buf *out, const char *prefix, const char *text, size_
 {
     OWNED(buf_done) struct buf shown = BUF_EMPTY;
     record_escape(&shown, text, size);
-    record_append_lines(out, prefix, buf_size(&shown) ? buf_bytes(&shown) : "", buf_size(&shown));
+    record_append_lines(out, prefix, buf_bytes(&shown), buf_size(&shown));
 }
 
 static void comment_member(struct buf *out, const char *prefix, const json_t *object,
@@ -123,7 +123,7 @@ void record_export_py(const struct record_book *book, const char *session, struc
         }
         append_name(entry, &name);
         buf_append_text(out, "\n# %% ");
-        comment(out, "", buf_size(&name) ? buf_bytes(&name) : "", buf_size(&name));
+        comment(out, "", buf_bytes(&name), buf_size(&name));
         if (entry->fate == RECORD_LIVE && json_string_length(code) > 0 &&
             is_seen_whole(json_string_value(code), json_string_length(code)) &&
             is_plain_python(entry, json_string_value(code), json_string_length(code))) {
@@ -133,7 +133,7 @@ void record_export_py(const struct record_book *book, const char *session, struc
             comment_member(out, "# code: ", entry->event, "code");
         }
         record_join_output(entry->result, &printed);
-        comment(out, "#   ", buf_size(&printed) ? buf_bytes(&printed) : "", buf_size(&printed));
+        comment(out, "#   ", buf_bytes(&printed), buf_size(&printed));
         comment_member(out, "# Out: ", entry->result, "value");
         comment_member(out, "#   ", entry->result, "traceback");
         comment_member(out, "# ", entry->result, "status");

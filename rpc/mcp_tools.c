@@ -80,8 +80,7 @@ static void refuse_unknown(struct rpc_call *call, const char *name)
                               : ". Tools: ",
                     json_string_value(json_object_get(tool, "name")));
     }
-    buf_append(&text, "", 1);
-    rpc_call_fail(call, RPC_INVALID_PARAMS, buf_error(&text) ? "Unknown tool" : buf_bytes(&text));
+    rpc_call_fail(call, RPC_INVALID_PARAMS, buf_error(&text) ? "Unknown tool" : buf_text(&text));
 }
 
 void mcp_tools_call(struct rpc_peer *peer, struct rpc_request *request)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "base/word.h"
 
 enum { PREVIEW_BYTES = 40, WORK_MAX = 2000000, VIOLATION_WORK = 32 };
@@ -45,7 +46,7 @@ size_t check_enter(struct check *check, const char *token)
     while (*token) {
         const char *escape = *token == '~' ? "~0" : *token == '/' ? "~1" : NULL;
         size_t size = 1;
-        while (((unsigned char)token[size] & 0xC0U) == 0x80U) {
+        while (utf8_is_inner(token[size])) {
             size++;
         }
         size_t need = escape ? 2 : size;
@@ -82,7 +83,7 @@ const char *check_preview(const json_t *value, char *out, size_t size)
         cut = keep > PREVIEW_BYTES;
         if (cut) {
             keep = PREVIEW_BYTES;
-            while (((unsigned char)text[keep] & 0xC0U) == 0x80U) {
+            while (utf8_is_inner(text[keep])) {
                 keep--;
             }
         }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "schema/check.h"
 #include "schema/keyword.h"
 #include "schema/near.h"
@@ -48,7 +49,7 @@ static size_t code_points(const json_t *value)
     const char *text = json_string_value(value);
     size_t count = 0;
     for (size_t i = 0; i < json_string_length(value); i++) {
-        count += ((unsigned char)text[i] & 0xC0U) != 0x80U;
+        count += !utf8_is_inner(text[i]);
     }
     return count;
 }

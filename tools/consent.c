@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/list.h"
 #include "base/own.h"
 #include "record/record.h"
 #include "rpc/call.h"
@@ -35,11 +36,7 @@ static void wait_free(struct consent_wait *wait)
 /* Frees it and takes it off the list. */
 static void wait_end(struct consent_wait *wait)
 {
-    struct consent_wait **at = &wait->consents->waiting;
-    while (*at != wait) {
-        at = &(*at)->next;
-    }
-    *at = wait->next;
+    list_remove(&wait->consents->waiting, wait);
     wait_free(wait);
 }
 

@@ -138,7 +138,6 @@ json_t *describe_tools(void *ctx)
         (void)installs_source(tools->installs, index, sizeof index);
         (void)install_policy_describe(tools->config.install, &policy);
     }
-    (void)buf_append(&policy, "", 1);
     char calls[TOOLS_BYTES];
     describe_calls(tools->config.tools_file, calls);
     const struct schema_value values[] = {
@@ -155,7 +154,7 @@ json_t *describe_tools(void *ctx)
         {"jobs", jobs},
         {"index", index},
         {"work", spec->paths.work},
-        {"policy", buf_size(&policy) > 0 ? buf_bytes(&policy) : ""},
+        {"policy", buf_text(&policy)},
         {NULL, NULL},
     };
     json_t *list = json_array();

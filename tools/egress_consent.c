@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/list.h"
 #include "base/log.h"
 #include "base/own.h"
 #include "rpc/call.h"
@@ -169,11 +170,7 @@ bool egress_consent_hold(struct tools *tools, struct rpc_call *call, const json_
         return false;
     }
     *held = (struct held_run){NULL, call, json_deep_copy(arguments), begin};
-    struct held_run **at = &hosts->held;
-    while (*at) {
-        at = &(*at)->next;
-    }
-    *at = held;
+    list_append(&hosts->held, held);
     if (!open) {
         ask(tools, call);
     }

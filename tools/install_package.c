@@ -200,10 +200,9 @@ static void ask(struct tools *tools, struct rpc_call *call, json_t *packages, bo
         (void)buf_appendf(&names, "%s%s", i > 0 ? ", " : "",
                           requirement_show(json_string_value(item), shown));
     }
-    (void)buf_append(&names, "", 1);
-    (void)buf_appendf(&message, "Install %s into the sandbox, from %s?", buf_bytes(&names),
+    (void)buf_appendf(&message, "Install %s into the sandbox, from %s?", buf_text(&names),
                       installs_source(tools->installs, source, sizeof source));
-    if (!approval || buf_append(&message, "", 1) < 0) {
+    if (!approval || buf_error(&message)) {
         json_decref(packages);
         free(approval);
         rpc_call_fail(call, RPC_INTERNAL_ERROR, "out of memory");
@@ -211,8 +210,8 @@ static void ask(struct tools *tools, struct rpc_call *call, json_t *packages, bo
     }
     *approval = (struct install_approval){tools, call, packages, upgrade};
     const struct consent consent = {.kind = "install",
-                                    .subject = buf_bytes(&names),
-                                    .message = buf_bytes(&message),
+                                    .subject = buf_text(&names),
+                                    .message = buf_text(&message),
                                     .always = "Also install other packages without asking",
                                     .flag = "--install on"};
     consents_ask(tools->consents, call, &consent, responded, approval);

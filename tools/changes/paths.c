@@ -15,7 +15,7 @@
 
 static const char outside[] = "is outside of the workspace; send paths that are relative to it";
 
-/* Appends the normal form of path, with a NUL. Returns what is wrong with it, or NULL. */
+/* Appends the normal form of path. Returns what is wrong with it, or NULL. */
 static const char *normalise(const char *work, const char *path, size_t size, struct buf *out)
 {
     size_t work_size = strlen(work);
@@ -46,7 +46,7 @@ static const char *normalise(const char *work, const char *path, size_t size, st
         path += length + 1;
     }
     return buf_size(out) >= LIMIT_PATH_BYTES ? "is longer than 4095 bytes"
-           : buf_append(out, "", 1) < 0      ? "out of memory"
+           : buf_error(out)                  ? "out of memory"
                                              : NULL;
 }
 
@@ -85,7 +85,7 @@ int changes_paths_take(const struct box_spec *spec, const json_t *argument,
             buf_appendf(why, " %s.", wrong);
             return buf_error(why) ? -ENOMEM : -EINVAL;
         }
-        ret->at[ret->count] = strdup(buf_bytes(&normal));
+        ret->at[ret->count] = strdup(buf_text(&normal));
         if (!ret->at[ret->count]) {
             return -ENOMEM;
         }

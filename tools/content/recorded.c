@@ -71,9 +71,7 @@ json_t *content_file_facts(const struct record *record, const char *path, int fd
     if (facts && size <= LIMIT_RECORD_PART_BYTES &&
         content_read(fd, 0, (size_t)size, &content) == 0) {
         (void)json_object_set_new(
-            facts, "sha256",
-            json_string(sha256_of(buf_size(&content) ? buf_bytes(&content) : "", buf_size(&content),
-                                  hash)));
+            facts, "sha256", json_string(sha256_of(buf_bytes(&content), buf_size(&content), hash)));
     }
     return facts;
 }

@@ -1,7 +1,8 @@
 #include "tools/files/lines.h"
 
-#include <stdbool.h>
 #include <string.h>
+
+#include "base/utf8.h"
 
 size_t lines_ends(const char *bytes, size_t size)
 {
@@ -49,11 +50,6 @@ size_t lines_backward(const char *bytes, size_t size, size_t *skip)
     return 0;
 }
 
-static bool continues(char c)
-{
-    return ((unsigned char)c & 0xc0) == 0x80;
-}
-
 size_t lines_cut(const char *bytes, size_t size, size_t limit)
 {
     if (size <= limit) {
@@ -64,7 +60,7 @@ size_t lines_cut(const char *bytes, size_t size, size_t limit)
         return (size_t)(newline - bytes) + 1;
     }
     for (size_t back = 0; back < 4 && back < limit; back++) {
-        if (!continues(bytes[limit - back])) {
+        if (!utf8_is_inner(bytes[limit - back])) {
             return limit - back;
         }
     }

@@ -302,8 +302,8 @@ static void edit_source_read(struct write_op *op, const struct buf *text)
         return;
     }
     int r = edit_apply(bytes, size, &op->edit, &op->edited, &op->edit_lines);
-    if (r > 0 && buf_append(&op->edit_lines, "", 1) == 0) {
-        write_op_refuse(op, buf_bytes(&op->edit_lines));
+    if (r > 0) {
+        write_op_refuse(op, buf_text(&op->edit_lines));
         return;
     }
     op->bytes = buf_bytes(&op->edited);

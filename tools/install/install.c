@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/fail.h"
 #include "base/limits.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/own.h"
@@ -474,15 +475,10 @@ static void installs_begin(void *arg)
 
 int installs_add(struct installs *installs, struct install_op *op)
 {
-    struct install_op **at = &installs->queue;
     if (installs->queued == LIMIT_INSTALL_QUEUE) {
         return -EBUSY;
     }
-    while (*at) {
-        at = &(*at)->next;
-    }
-    op->next = NULL;
-    *at = op;
+    list_append(&installs->queue, op);
     installs->queued++;
     loop_task_queue(installs->loop, &installs->task, installs_begin, installs);
     return 0;
@@ -490,19 +486,12 @@ int installs_add(struct installs *installs, struct install_op *op)
 
 void installs_cancel(struct installs *installs, struct install_op *op)
 {
-    struct install_op **at = &installs->queue;
     if (installs->current == op) {
         op->cancelled = true;
         if (installs->installer) {
             box_installer_cancel(installs->installer);
         }
-        return;
-    }
-    while (*at && *at != op) {
-        at = &(*at)->next;
-    }
-    if (*at) {
-        *at = op->next;
+    } else if (list_remove(&installs->queue, op)) {
         installs->queued--;
         op->cancelled = true;
         op->on_done(op->arg, op);

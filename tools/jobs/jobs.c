@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "base/list.h"
 #include "base/loop.h"
 #include "base/own.h"
 #include "base/word.h"
@@ -44,11 +45,7 @@ void jobs_init(struct jobs *jobs, struct tools *tools, const struct jobs_hooks *
 
 static void job_free(struct job *job)
 {
-    struct job **at = &job->owner->list;
-    while (*at != job) {
-        at = &(*at)->next;
-    }
-    *at = job->next;
+    list_remove(&job->owner->list, job);
     run_free(job->run);
     json_decref(job->images);
     free(job);
@@ -108,11 +105,7 @@ uint64_t jobs_wait_ms(const struct tools *tools, const json_t *arguments)
 static struct rpc_call *wait_end(struct job_wait *wait)
 {
     struct rpc_call *call = wait->call;
-    struct job_wait **at = &wait->job->waits;
-    while (*at != wait) {
-        at = &(*at)->next;
-    }
-    *at = wait->next;
+    list_remove(&wait->job->waits, wait);
     loop_timer_disarm(&wait->heartbeat);
     loop_timer_disarm(&wait->over);
     rpc_call_set_data(call, NULL);
@@ -134,7 +127,7 @@ void job_send(struct job *job, struct rpc_call *call, const char *first)
         jobs_append_ended(job->owner, &ended);
     }
     job->run->only_news = job->run->job > 0 && !job->unread && !job->fetched;
-    result_send(call, job->run, job->images, buf_size(&ended) > 0 ? buf_bytes(&ended) : "");
+    result_send(call, job->run, job->images, buf_text(&ended));
 }
 
 /* Ends the call with what the job has printed since the last result about it. */
@@ -143,11 +136,11 @@ static void job_send_running(struct job *job, struct rpc_call *call, const struc
     OWNED(buf_done) struct buf ended = BUF_EMPTY;
     OWNED(buf_done) struct buf status = BUF_EMPTY;
     jobs_append_ended(job->owner, &ended);
-    if (job_append_status(job, &status) < 0 || buf_size(&ended) == 0) {
+    if (job_append_status(job, &status) < 0) {
         rpc_call_fail(call, RPC_INTERNAL_ERROR, "out of memory");
         return;
     }
-    result_send_running(call, job->run, printed, buf_bytes(&status), buf_bytes(&ended));
+    result_send_running(call, job->run, printed, buf_text(&status), buf_text(&ended));
 }
 
 /* The client has cancelled the call: only that of a run which is no job takes the run with it. */
@@ -185,10 +178,10 @@ static void job_give_up(struct job *job, const struct rpc_call *call)
     OWNED(buf_done) struct buf running = BUF_EMPTY;
     char note[400];
     jobs_append_running(job->owner, &running);
-    (void)snprintf(
-        note, sizeof note, "cell interrupted: no free job slot (--jobs): %u job%s running (%s)",
-        jobs_count_running(job->owner), jobs_count_running(job->owner) == 1 ? " is" : "s are",
-        buf_size(&running) > 0 ? buf_bytes(&running) : "");
+    (void)snprintf(note, sizeof note,
+                   "cell interrupted: no free job slot (--jobs): %u job%s running (%s)",
+                   jobs_count_running(job->owner),
+                   jobs_count_running(job->owner) == 1 ? " is" : "s are", buf_text(&running));
     run_add(run, RUN_NOTES, note, strlen(note));
     run->request.timeout_ms = (clock_now_ns() - rpc_call_since_ns(call)) / CLOCK_NS_PER_MS;
     run->job_limit_ms = 0;
@@ -446,7 +439,6 @@ void jobs_begin(struct jobs *jobs, struct rpc_call *call, struct run *run, const
 {
     struct tools *tools = jobs->tools;
     uint64_t wait_ms = jobs_wait_ms(tools, arguments);
-    struct job **end = &jobs->list;
     if (wait_ms == 0 && jobs_count_running(jobs) >= tools->config.jobs) {
         run_free(run);
         jobs_refuse_another(jobs, call);
@@ -459,10 +451,7 @@ void jobs_begin(struct jobs *jobs, struct rpc_call *call, struct run *run, const
         return;
     }
     *job = (struct job){.owner = jobs, .run = run, .at_once = wait_ms == 0};
-    while (*end) {
-        end = &(*end)->next;
-    }
-    *end = job;
+    list_append(&jobs->list, job);
     if (!wait_add(job, call, wait_ms)) {
         job_free(job);
         return;

@@ -28,7 +28,6 @@ void jobs_append_ended(struct jobs *jobs, struct buf *text)
             (void)buf_appendf(text, "; fetch it with {\"job\": %u}]\n", job->run->job);
         }
     }
-    (void)buf_append(text, "", 1);
 }
 
 void jobs_append_running(const struct jobs *jobs, struct buf *text)
@@ -40,7 +39,6 @@ void jobs_append_running(const struct jobs *jobs, struct buf *text)
             before = ", ";
         }
     }
-    (void)buf_append(text, "", 1);
 }
 
 static void append_what_to_do(unsigned number, struct buf *text)
@@ -78,7 +76,7 @@ int job_append_status(const struct job *job, struct buf *text)
                         " | the session belongs to the job until it ends; \"branch\": true "
                         "works beside it");
     }
-    return buf_append(text, "]", sizeof "]");
+    return buf_append_text(text, "]");
 }
 
 void jobs_refuse_another(const struct jobs *jobs, struct rpc_call *call)
@@ -90,7 +88,7 @@ void jobs_refuse_another(const struct jobs *jobs, struct rpc_call *call)
         "[not run: %u job%s running (%s) | that is the limit (--jobs): stop one, or wait "
         "for its end: {\"job\": N}]",
         jobs_count_running(jobs), jobs_count_running(jobs) == 1 ? " is" : "s are",
-        buf_size(&running) > 0 ? buf_bytes(&running) : "");
+        buf_text(&running));
 }
 
 void jobs_refuse_number(const struct jobs *jobs, struct rpc_call *call, uint64_t number)

@@ -52,7 +52,6 @@ static void describe(const struct job *job, struct buf *text)
         (void)buf_appendf(text, "job %u ended after %u s: ", run->job, job_seconds(job));
         (void)run_append_outcome(run, text);
     }
-    (void)buf_append(text, "", 1);
 }
 
 /* text: keeps what ret_task points to. */
@@ -62,7 +61,7 @@ static void make_task(const struct job *job, struct buf *text, struct rpc_task *
     describe(job, text);
     *ret_task = (struct rpc_task){
         .id = job->task.id,
-        .message = buf_size(text) > 0 ? buf_bytes(text) : "",
+        .message = buf_text(text),
         .status = job->ended_ns == 0                     ? RPC_TASK_WORKING
                   : job->run->end.outcome == RUN_STOPPED ? RPC_TASK_CANCELLED
                                                          : RPC_TASK_COMPLETED,

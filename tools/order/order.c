@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "base/list.h"
 #include "base/own.h"
 #include "rpc/call.h"
 #include "rpc/code.h"
@@ -278,11 +279,7 @@ static void orders_arm(struct orders *orders)
 static void order_remove(struct ordered_call *call)
 {
     struct orders *orders = call->orders;
-    struct ordered_call **at = &orders->list;
-    while (*at != call) {
-        at = &(*at)->next;
-    }
-    *at = call->next;
+    list_remove(&orders->list, call);
     if (!call->begun_ns) {
         orders->held--;
     }
@@ -361,11 +358,7 @@ void orders_add(struct orders *orders, struct rpc_call *call, enum order_kind ki
         const char *session = json_string_value(json_object_get(arguments, "session"));
         ordered->session = session ? session : SESSION_DEFAULT;
     }
-    struct ordered_call **at = &orders->list;
-    while (*at) {
-        at = &(*at)->next;
-    }
-    *at = ordered;
+    list_append(&orders->list, ordered);
     rpc_call_on_end(call, order_ended, ordered);
     if (may_begin(ordered)) {
         order_begin(ordered);

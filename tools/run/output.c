@@ -6,6 +6,7 @@
 
 #include "base/limits.h"
 #include "base/own.h"
+#include "base/utf8.h"
 #include "tools/content/content.h"
 
 /* A change to the other stream inside of head and tail. The guest's own NULs are dropped on the way
@@ -129,18 +130,13 @@ struct cleaner {
     bool returned;     /* a carriage return stands before what comes */
 };
 
-static bool continues(char c)
-{
-    return ((unsigned char)c & 0xc0) == 0x80;
-}
-
 /* The size without a character at the end that is not whole. */
 static size_t whole_size(const char *bytes, size_t size)
 {
     for (size_t back = 1; back <= 3 && back <= size; back++) {
         unsigned char c = (unsigned char)bytes[size - back];
         size_t length = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : c >= 0xc0 ? 2 : 1;
-        if (!continues((char)c)) {
+        if (!utf8_is_inner((char)c)) {
             return length > back ? size - back : size;
         }
     }
@@ -156,7 +152,7 @@ static void end_line(struct cleaner *cleaner)
         char end[LINE_MAX_BYTES / 2];
         size_t skip = 0;
         memcpy(end, text->data + text->end - sizeof end, sizeof end);
-        while (skip < 3 && continues(end[skip])) {
+        while (skip < 3 && utf8_is_inner(end[skip])) {
             skip++;
         }
         const char *line = buf_bytes(text) + cleaner->line_start;
@@ -198,7 +194,7 @@ static void clean_byte(struct cleaner *cleaner, char c)
         struct buf *text = cleaner->text;
         bool more = true;
         while (more && buf_size(text) > cleaner->line_start) {
-            more = continues(text->data[--text->end]);
+            more = utf8_is_inner(text->data[--text->end]);
         }
     } else if ((unsigned char)c >= ' ' || c == '\t') {
         buf_append(cleaner->text, &c, 1);
@@ -355,7 +351,7 @@ static void clean_cut(struct cleaner *cleaner, const struct output *output, cons
 {
     const char *newline = memchr(tail, '\n', size < 400 ? size : 400);
     size_t skip = newline ? (size_t)(newline - tail) + 1 : 0;
-    while (skip < size && continues(tail[skip])) {
+    while (skip < size && utf8_is_inner(tail[skip])) {
         skip++;
     }
     if (buf_size(cleaner->text) > cleaner->line_start) {

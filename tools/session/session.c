@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "tools/content/content.h"
@@ -107,11 +108,7 @@ void session_explain_branch(const struct session *session)
 
 void session_drop(struct session *session)
 {
-    struct session **at = &session->owner->list;
-    while (*at != session) {
-        at = &(*at)->next;
-    }
-    *at = session->next;
+    list_remove(&session->owner->list, session);
     session->owner->count--;
     session_free(session);
 }
