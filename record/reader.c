@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,93 +106,6 @@ static ssize_t find_line(struct record_reader *reader)
 
 /* --- what an event may have --- */
 
-enum type {
-    TEXT,
-    NUMBER,
-    CELL, /* a number, or null */
-    TRUTH,
-    TEXTS,  /* an array of strings */
-    PIECES, /* an array of pairs of strings */
-    OBJECT,
-    OBJECTS,
-};
-
-static const struct {
-    const char *name;
-    enum type type;
-} members[] = {
-    {"answer", TEXT},
-    {"arguments", OBJECT},
-    {"arguments_bytes", NUMBER},
-    {"arguments_sha256", TEXT},
-    {"call", NUMBER},
-    {"cell", CELL},
-    {"code", TEXT},
-    {"code_bytes", NUMBER},
-    {"code_sha256", TEXT},
-    {"content", OBJECTS},
-    {"content_bytes", NUMBER},
-    {"content_sha256", TEXT},
-    {"cut", TRUTH},
-    {"decision", TEXT},
-    {"duration_ms", NUMBER},
-    {"error_message", TEXT},
-    {"error_type", TEXT},
-    {"exit_code", NUMBER},
-    {"failed", TRUTH},
-    {"file_kinds", TEXTS},
-    {"file_sizes", TEXTS},
-    {"files_note", TEXT},
-    {"hint", TEXT},
-    {"host", TEXT},
-    {"images", OBJECTS},
-    {"installed", OBJECTS},
-    {"is_error", TRUTH},
-    {"isolation", TEXT},
-    {"job", NUMBER},
-    {"kind", TEXT},
-    {"message", TEXT},
-    {"missed", NUMBER},
-    {"name", TEXT},
-    {"note", TEXT},
-    {"notes", TEXTS},
-    {"outcome", TEXT},
-    {"output", PIECES},
-    {"output_bytes", NUMBER},
-    {"output_sha256", TEXT},
-    {"path", TEXT},
-    {"port", NUMBER},
-    {"prev", TEXT},
-    {"protections", OBJECTS},
-    {"python", TEXT},
-    {"refusal", TEXT},
-    {"restored_cell", NUMBER},
-    {"rule", TEXT},
-    {"saved", TEXT},
-    {"sent", TRUTH},
-    {"seq", NUMBER},
-    {"session", TEXT},
-    {"setting", TEXT},
-    {"settings", OBJECTS},
-    {"sha256", TEXT},
-    {"signal", NUMBER},
-    {"size", NUMBER},
-    {"state", TEXT},
-    {"status", TEXT},
-    {"subject", TEXT},
-    {"text", TEXT},
-    {"time", TEXT},
-    {"timeout_ms", NUMBER},
-    {"to", NUMBER},
-    {"tool", TEXT},
-    {"tools", TEXT},
-    {"traceback", TEXT},
-    {"v", NUMBER},
-    {"value", TEXT},
-    {"version", TEXT},
-    {"why", TEXT},
-};
-
 static bool is_number(const json_t *value)
 {
     return json_is_integer(value) && json_integer_value(value) >= 0 &&
@@ -228,27 +142,71 @@ static bool is_piece(const json_t *value)
     return json_array_size(value) == 2 && is_array_of(value, is_text);
 }
 
-static bool has_type(const json_t *value, enum type type)
+static bool is_cell(const json_t *value)
 {
-    switch (type) {
-    case TEXT:
-        return json_is_string(value);
-    case NUMBER:
-        return is_number(value);
-    case CELL:
-        return json_is_null(value) || is_number(value);
-    case TRUTH:
-        return json_is_boolean(value);
-    case TEXTS:
-        return is_array_of(value, is_text);
-    case PIECES:
-        return is_array_of(value, is_piece);
-    case OBJECT:
-        return json_is_object(value);
-    case OBJECTS:
-    default:
-        return is_array_of(value, is_object);
+    return json_is_null(value) || is_number(value);
+}
+
+static bool is_truth(const json_t *value)
+{
+    return json_is_boolean(value);
+}
+
+static bool are_texts(const json_t *value)
+{
+    return is_array_of(value, is_text);
+}
+
+static bool are_pieces(const json_t *value)
+{
+    return is_array_of(value, is_piece);
+}
+
+static bool are_objects(const json_t *value)
+{
+    return is_array_of(value, is_object);
+}
+
+/* The members that readers rely on, by their types. */
+static const struct {
+    bool (*is)(const json_t *value);
+    const char *names; /* a blank between them */
+} members[] = {
+    {is_text,
+     "answer arguments_sha256 code code_sha256 content_sha256 decision error_message "
+     "error_type files_note hint host isolation kind message name note outcome "
+     "output_sha256 path prev python refusal rule saved session setting sha256 state "
+     "status subject text time tool tools traceback value version why"},
+    {is_number,
+     "arguments_bytes call code_bytes content_bytes duration_ms exit_code job missed "
+     "output_bytes port restored_cell seq signal size timeout_ms to v"},
+    {is_cell, "cell"},
+    {is_truth, "cut failed is_error sent"},
+    {are_texts, "file_kinds file_sizes notes"},
+    {are_pieces, "output"},
+    {is_object, "arguments"},
+    {are_objects, "content images installed protections settings"},
+};
+
+static bool has_name(const char *names, const char *name)
+{
+    while (*names) {
+        size_t size = strcspn(names, " ");
+        if (strlen(name) == size && memcmp(names, name, size) == 0) {
+            return true;
+        }
+        names += size + strspn(names + size, " ");
     }
+    return false;
+}
+
+static bool has_type(const char *name, const json_t *value)
+{
+    unsigned i = 0;
+    while (i < sizeof members / sizeof *members && !has_name(members[i].names, name)) {
+        i++;
+    }
+    return i == sizeof members / sizeof *members || members[i].is(value);
 }
 
 static bool is_kind(const char *kind)
@@ -260,16 +218,17 @@ static bool is_kind(const char *kind)
 static const char *find_mistake(const json_t *event, char text[64])
 {
     static const char *const needed[] = {"v", "seq", "time", "kind", "prev"};
+    const char *name = NULL;
+    json_t *value = NULL;
     for (unsigned i = 0; i < sizeof needed / sizeof *needed; i++) {
         if (!json_object_get(event, needed[i])) {
             (void)snprintf(text, 64, "%s is missing", needed[i]);
             return text;
         }
     }
-    for (unsigned i = 0; i < sizeof members / sizeof *members; i++) {
-        const json_t *value = json_object_get(event, members[i].name);
-        if (value && !has_type(value, members[i].type)) {
-            (void)snprintf(text, 64, "%s has another type or is out of range", members[i].name);
+    json_object_foreach ((json_t *)(uintptr_t)event, name, value) {
+        if (!has_type(name, value)) {
+            (void)snprintf(text, 64, "%s has another type or is out of range", name);
             return text;
         }
     }
