@@ -51,18 +51,16 @@ void history_leave(struct history *history, const struct history_state *state)
     (void)snprintf(history->left.name, sizeof history->left.name, RUN_LEFT);
 }
 
-void history_each(const struct history *history,
-                  void (*fn)(void *arg, const struct history_state *state), void *arg)
+const struct history_state *history_at(const struct history *history, unsigned index)
 {
-    for (unsigned i = 0; i < history->steps; i++) {
-        fn(arg, &history->before[i]);
+    unsigned named = index - history->steps;
+    if (index < history->steps) {
+        return &history->before[index];
     }
-    for (unsigned i = 0; i < history->named_count; i++) {
-        fn(arg, &history->named[i]);
+    if (named < history->named_count) {
+        return &history->named[named];
     }
-    if (history->left.cell > 0) {
-        fn(arg, &history->left);
-    }
+    return named == history->named_count && history->left.cell > 0 ? &history->left : NULL;
 }
 
 const struct history_state *history_find(const struct history *history, const char *name)
@@ -75,48 +73,29 @@ const struct history_state *history_find(const struct history *history, const ch
     return history->left.cell > 0 && strcmp(name, RUN_LEFT) == 0 ? &history->left : NULL;
 }
 
-struct finding {
-    unsigned cell;
-    const struct history_state *state;
-};
-
-static void find_cell(void *arg, const struct history_state *state)
-{
-    struct finding *finding = arg;
-    if (!finding->state && state->cell == finding->cell) {
-        finding->state = state;
-    }
-}
-
 const struct history_state *history_of_cell(const struct history *history, unsigned cell)
 {
-    struct finding finding = {.cell = cell};
-    history_each(history, find_cell, &finding);
-    return finding.state;
-}
-
-struct collecting {
-    unsigned *cells;
-    unsigned count;
-};
-
-static void collect_cell(void *arg, const struct history_state *state)
-{
-    struct collecting *collecting = arg;
-    unsigned at = 0;
-    while (at < collecting->count && collecting->cells[at] != state->cell) {
-        at++;
+    const struct history_state *state = NULL;
+    unsigned index = 0;
+    while ((state = history_at(history, index++)) && state->cell != cell) {
     }
-    if (at == collecting->count && state->cell > 0) {
-        collecting->cells[collecting->count++] = state->cell;
-    }
+    return state;
 }
 
 unsigned history_cells(const struct history *history, unsigned *cells)
 {
-    struct collecting collecting = {.cells = cells};
-    history_each(history, collect_cell, &collecting);
-    return collecting.count;
+    unsigned count = 0;
+    const struct history_state *state = NULL;
+    for (unsigned i = 0; (state = history_at(history, i)); i++) {
+        unsigned at = 0;
+        while (at < count && cells[at] != state->cell) {
+            at++;
+        }
+        if (at == count && state->cell > 0) {
+            cells[count++] = state->cell;
+        }
+    }
+    return count;
 }
 
 const char *history_forget(struct history *history, unsigned cell, char lost[HISTORY_NAME_BYTES])

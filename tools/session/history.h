@@ -43,9 +43,8 @@ bool history_pop(struct history *history);
 /* The session has gone back from this state. */
 void history_leave(struct history *history, const struct history_state *state);
 
-/* Calls fn for each state except the current one. */
-void history_each(const struct history *history,
-                  void (*fn)(void *arg, const struct history_state *state), void *arg);
+/* One of the states except the current one, by a number from 0 on; NULL: there are no more. */
+const struct history_state *history_at(const struct history *history, unsigned index);
 
 /* Gives the current state a name. dropped: the name that was dropped for it, or empty. */
 void history_name(struct history *history, const char *name, char dropped[HISTORY_NAME_BYTES]);

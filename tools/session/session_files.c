@@ -91,11 +91,6 @@ static void add_state(struct wanted *wanted, uint32_t state)
     }
 }
 
-static void add_files(void *arg, const struct history_state *state)
-{
-    add_state(arg, state->files);
-}
-
 void session_files_keep(struct session *session)
 {
     const struct history *history = &session->history;
@@ -108,7 +103,10 @@ void session_files_keep(struct session *session)
     add_state(&wanted, session->files.at);
     add_state(&wanted, session->files.goal);
     add_state(&wanted, session->current ? session->current->files : 0);
-    history_each(history, add_files, &wanted);
+    const struct history_state *state = NULL;
+    for (unsigned i = 0; (state = history_at(history, i)); i++) {
+        add_state(&wanted, state->files);
+    }
     if (memcmp(wanted.states, session->files.kept, sizeof wanted.states) == 0) {
         return; /* serials are never used twice, so a keeper that has begun anew knows none */
     }
