@@ -171,25 +171,10 @@ struct owned_tools {
     struct cell_elicitations elicitations;
 };
 
-static void run_has_cell(struct tools *tools, const struct rpc_call *call, unsigned cell)
-{
-    orders_set_cell(tools->orders, call, cell);
-}
-
-static void run_is_job(struct tools *tools, const struct rpc_call *call, unsigned number)
-{
-    orders_set_job(tools->orders, call, number);
-}
-
-static void job_ended(struct tools *tools, unsigned number)
-{
-    orders_job_ended(tools->orders, number);
-}
-
-static const struct jobs_hooks hooks = {.has_cell = run_has_cell,
-                                        .is_job = run_is_job,
-                                        .returned = egress_consent_note,
-                                        .ended = job_ended};
+static const struct jobs_hooks hooks = {.has_cell = orders_set_cell,
+                                        .is_job = orders_set_job,
+                                        .ended = orders_job_ended,
+                                        .returned = egress_consent_note};
 
 /* --- the record --- */
 

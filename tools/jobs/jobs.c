@@ -226,7 +226,7 @@ static void wait_over(void *arg)
         return;
     }
     run->job = ++job->owner->last_number;
-    job->owner->hooks->is_job(tools, wait->call, run->job);
+    job->owner->hooks->is_job(tools->orders, wait->call, run->job);
     recorded_job(run);
     sessions_write_output(tools->sessions, run);
     struct rpc_call *call = wait_end(wait);
@@ -342,7 +342,7 @@ static void job_end(void *arg, json_t *images)
     }
     jobs->moved_ns = job->ended_ns;
     jobs_trim(jobs);
-    jobs->hooks->ended(jobs->tools, number);
+    jobs->hooks->ended(jobs->tools->orders, number);
 }
 
 static void job_take_file(void *arg, const char *path, uint64_t size)
@@ -403,7 +403,7 @@ static void job_returned(void *arg, struct run *run)
         loop_timer_disarm(&wait->heartbeat);
         loop_timer_disarm(&wait->over);
         rpc_call_set_data(wait->call, NULL); /* nothing is left to cancel */
-        job->owner->hooks->has_cell(tools, wait->call, run->cell);
+        job->owner->hooks->has_cell(tools->orders, wait->call, run->cell);
     }
     if (run->end.outcome == RUN_REFUSED) {
         job_end(job, NULL);

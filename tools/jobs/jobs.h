@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "tools/run/run.h"
 
+struct orders;
 struct rpc_call;
 struct tools;
 
@@ -21,10 +22,10 @@ struct job;
 
 /* What others do when it happens to a run. call: may be NULL where the run's call has ended. */
 struct jobs_hooks {
-    void (*has_cell)(struct tools *tools, const struct rpc_call *call, unsigned cell);
-    void (*is_job)(struct tools *tools, const struct rpc_call *call, unsigned number);
+    void (*has_cell)(struct orders *orders, const struct rpc_call *call, unsigned cell);
+    void (*is_job)(struct orders *orders, const struct rpc_call *call, unsigned number);
+    void (*ended)(struct orders *orders, unsigned number); /* a job */
     void (*returned)(struct tools *tools, const struct rpc_call *call, struct run *run);
-    void (*ended)(struct tools *tools, unsigned number); /* a job */
 };
 
 struct jobs {
