@@ -184,20 +184,19 @@ static bool is_too_far(struct read_text *reading, uint64_t passed)
     return true;
 }
 
-/* Searches one piece: skips line ends, counts them if count is not NULL. Returns 1 at the end of
- * the search, when at is after the last line end to skip, or at the file's end; else 0 or
- * -errno. */
-static int forward_piece(struct read_text *reading, uint64_t *count)
+/* Searches one piece: skips line ends, or counts them. Returns 1 at the end of the search, when at
+ * is after the last line end to skip, or at the file's end; else 0 or -errno. */
+static int forward_piece(struct read_text *reading)
 {
     char piece[PIECE];
     ssize_t size = fd_pread_all(reading->fd, piece, sizeof piece, reading->at);
     if (size <= 0) {
         return size < 0 ? (int)size : 1;
     }
-    if (count) {
-        *count += reading->at + (uint64_t)size >= reading->size ? lines_count(piece, (size_t)size)
-                                                                : lines_ends(piece, (size_t)size);
+    if (reading->search == READ_COUNT) {
         reading->at += (uint64_t)size;
+        reading->lines += reading->at >= reading->size ? lines_count(piece, (size_t)size)
+                                                       : lines_ends(piece, (size_t)size);
         return 0;
     }
     reading->at += lines_forward(piece, (size_t)size, &reading->skip);
@@ -221,57 +220,37 @@ static int backward_piece(struct read_text *reading)
     return reading->skip == 0 || reading->at == 0;
 }
 
-static void find_end(void *arg);
+static void found(struct read_text *reading);
+
+static void search(void *arg)
+{
+    struct read_text *reading = arg;
+    bool back = reading->search == READ_END ||
+                (reading->search == READ_BEGIN && reading->range.start_line < 0);
+    int r = 0;
+    for (unsigned i = 0; i < PIECES_A_TURN && r == 0; i++) {
+        r = back ? backward_piece(reading) : forward_piece(reading);
+    }
+    if (r < 0) {
+        end_with(reading, r, NULL, false);
+    } else if (r > 0) {
+        found(reading);
+    } else if (reading->search == READ_COUNT ||
+               !is_too_far(reading, back ? reading->size - reading->at : reading->at)) {
+        loop_task_queue(reading->loop, &reading->task, search, reading);
+    }
+}
 
 static void seek_end(struct read_text *reading)
 {
-    if (reading->range.end_line < 0) {
-        reading->at = reading->end;
-        reading->skip = (size_t)-reading->range.end_line - 1;
-        if (reading->skip > 0) {
-            find_end(reading);
-            return;
-        }
-    }
-    end_with_lines(reading);
-}
-
-static void find_end(void *arg)
-{
-    struct read_text *reading = arg;
-    int r = 0;
-    for (unsigned i = 0; i < PIECES_A_TURN && r == 0; i++) {
-        r = backward_piece(reading);
-    }
-    if (r < 0) {
-        end_with(reading, r, NULL, false);
-    } else if (r > 0) {
-        reading->end = reading->at;
+    if (reading->range.end_line >= -1) {
         end_with_lines(reading);
-    } else if (!is_too_far(reading, reading->size - reading->at)) {
-        loop_task_queue(reading->loop, &reading->task, find_end, reading);
+        return;
     }
-}
-
-static void find_begin(void *arg)
-{
-    struct read_text *reading = arg;
-    bool back = reading->range.start_line < 0;
-    int r = 0;
-    for (unsigned i = 0; i < PIECES_A_TURN && r == 0; i++) {
-        r = back ? backward_piece(reading) : forward_piece(reading, NULL);
-    }
-    if (r < 0) {
-        end_with(reading, r, NULL, false);
-    } else if (r > 0) {
-        reading->begin = reading->at;
-        if (back && reading->skip > 0) {
-            reading->range.start_line = 1; /* there are fewer lines */
-        }
-        seek_end(reading);
-    } else if (!is_too_far(reading, back ? reading->size - reading->at : reading->at)) {
-        loop_task_queue(reading->loop, &reading->task, find_begin, reading);
-    }
+    reading->search = READ_END;
+    reading->at = reading->end;
+    reading->skip = (size_t)-reading->range.end_line - 1;
+    search(reading);
 }
 
 static void seek_begin(struct read_text *reading)
@@ -282,9 +261,10 @@ static void seek_begin(struct read_text *reading)
         refuse(reading, "is too large to count its lines: count end_line from the end too.");
         return;
     }
+    reading->search = READ_BEGIN;
     reading->at = back ? reading->size : 0;
     reading->skip = back ? (size_t)-range->start_line : (size_t)range->start_line - 1;
-    find_begin(reading);
+    search(reading);
 }
 
 /* Turns numbers from the end into numbers from the front. */
@@ -307,19 +287,20 @@ static void lines_counted(struct read_text *reading)
     seek_begin(reading);
 }
 
-static void count_lines(void *arg)
+/* The current search has ended. */
+static void found(struct read_text *reading)
 {
-    struct read_text *reading = arg;
-    int r = 0;
-    for (unsigned i = 0; i < PIECES_A_TURN && r == 0; i++) {
-        r = forward_piece(reading, &reading->lines);
-    }
-    if (r < 0) {
-        end_with(reading, r, NULL, false);
-    } else if (r > 0) {
+    if (reading->search == READ_COUNT) {
         lines_counted(reading);
+    } else if (reading->search == READ_END) {
+        reading->end = reading->at;
+        end_with_lines(reading);
     } else {
-        loop_task_queue(reading->loop, &reading->task, count_lines, reading);
+        reading->begin = reading->at;
+        if (reading->range.start_line < 0 && reading->skip > 0) {
+            reading->range.start_line = 1; /* there are fewer lines */
+        }
+        seek_end(reading);
     }
 }
 
@@ -341,7 +322,7 @@ void read_text_start(struct read_text *reading, struct loop *loop, int fd,
         reading->range.start_line = 1;
     }
     if (reading->size <= LIMIT_FILE_BYTES) {
-        count_lines(reading);
+        search(reading);
     } else {
         seek_begin(reading);
     }

@@ -23,6 +23,8 @@ struct read_range {
  * is a sentence that says why there is no such part. */
 typedef void (*read_text_fn)(void *arg, int error, const struct buf *text, bool is_error);
 
+enum read_search { READ_COUNT, READ_BEGIN, READ_END };
+
 struct read_text {
     struct loop *loop;
     struct loop_task task;
@@ -34,8 +36,9 @@ struct read_text {
     uint64_t lines; /* in the whole file; 0: not counted */
     uint64_t begin; /* the part, in bytes */
     uint64_t end;
-    uint64_t at; /* the current search's offset, */
-    size_t skip; /* and the line ends that it still skips */
+    enum read_search search; /* the current one, */
+    uint64_t at;             /* its offset, */
+    size_t skip;             /* and the line ends that it still skips */
 };
 
 /* fd: a regular file; borrowed, as the path, until fn is called, maybe before this returns. */
