@@ -18,12 +18,12 @@
 #include "tools/install/requirement.h"
 #include "tools/session/session.h"
 
-/* Connects an install with its call. */
+/* Connects an install with its call, from the user's approval on. */
 struct install_call {
     struct tool_work work;
     struct tools *tools;
     struct rpc_call *call;
-    struct install_op *op;
+    struct install_op *op; /* its own until it is queued */
     uint64_t since_ns;
     struct loop_timer heartbeat; /* with a progress token */
     char doing[200];
@@ -124,30 +124,19 @@ static void install_package_cancel(struct tool_work *work)
     installs_cancel(own->tools->installs, own->op);
 }
 
-/* Queues the install, whose requirements are valid. packages: stolen. */
-static void begin(struct tools *tools, struct rpc_call *call, json_t *packages, bool upgrade)
+static void install_call_free(struct install_call *own)
 {
-    struct install_call *own = calloc(1, sizeof *own);
-    struct install_op *op = install_op_new(packages);
-    if (!own || !op) {
-        free(own);
-        install_op_free(op);
-        rpc_call_fail(call, RPC_INTERNAL_ERROR, "out of memory");
-        return;
-    }
-    *own = (struct install_call){.work.cancel = install_package_cancel,
-                                 .tools = tools,
-                                 .call = call,
-                                 .op = op,
-                                 .since_ns = rpc_call_since_ns(call)};
-    (void)snprintf(own->doing, sizeof own->doing, "waiting for the previous install");
-    op->upgrade = upgrade;
-    op->on_done = install_package_done;
-    op->on_progress = install_package_progress;
-    op->arg = own;
-    if (installs_add(tools->installs, op) < 0) {
-        free(own);
-        install_op_free(op);
+    install_op_free(own->op);
+    free(own);
+}
+
+/* Queues the install, whose requirements are valid. */
+static void begin(struct install_call *own)
+{
+    struct tools *tools = own->tools;
+    struct rpc_call *call = own->call;
+    if (installs_add(tools->installs, own->op) < 0) {
+        install_call_free(own);
         content_refuse(call,
                        "Busy: %u installs are waiting, which is the limit. Wait for their results.",
                        LIMIT_INSTALL_QUEUE);
@@ -163,72 +152,79 @@ static void begin(struct tools *tools, struct rpc_call *call, json_t *packages, 
 
 /* --- --install ask --- */
 
-struct install_approval {
-    struct tools *tools;
-    struct rpc_call *call;
-    json_t *packages;
-    bool upgrade;
-};
-
 static void responded(void *arg, enum consent_outcome outcome, const char *why, const json_t *)
 {
-    struct install_approval *approval = arg;
+    struct install_call *own = arg;
     if (outcome == CONSENT_GIVEN) {
-        begin(approval->tools, approval->call, take_ptr(approval->packages), approval->upgrade);
-    } else if (outcome == CONSENT_REFUSED) {
+        begin(own);
+        return;
+    }
+    if (outcome == CONSENT_REFUSED) {
         struct install_report report = {.failure = INSTALL_BLOCKED};
         (void)snprintf(report.message, sizeof report.message, "%s", why);
-        end(approval->call, &report);
+        end(own->call, &report);
     } else if (outcome == CONSENT_GONE) {
-        rpc_call_fail(approval->call, RPC_INTERNAL_ERROR, "the call did not start");
+        rpc_call_fail(own->call, RPC_INTERNAL_ERROR, "the call did not start");
     }
-    json_decref(approval->packages);
-    free(approval);
+    install_call_free(own);
 }
 
-/* packages: stolen. */
-static void ask(struct tools *tools, struct rpc_call *call, json_t *packages, bool upgrade)
+static void ask(struct install_call *own)
 {
-    struct install_approval *approval = calloc(1, sizeof *approval);
     OWNED(buf_done) struct buf names = BUF_EMPTY;
     OWNED(buf_done) struct buf message = BUF_EMPTY;
     char source[300];
     size_t i = 0;
     json_t *item = NULL;
-    json_array_foreach (packages, i, item) {
+    json_array_foreach (own->op->packages, i, item) {
         char shown[REQUIREMENT_BYTES];
         (void)buf_appendf(&names, "%s%s", i > 0 ? ", " : "",
                           requirement_show(json_string_value(item), shown));
     }
     (void)buf_appendf(&message, "Install %s into the sandbox, from %s?", buf_text(&names),
-                      installs_source(tools->installs, source, sizeof source));
-    if (!approval || buf_error(&message)) {
-        json_decref(packages);
-        free(approval);
-        rpc_call_fail(call, RPC_INTERNAL_ERROR, "out of memory");
+                      installs_source(own->tools->installs, source, sizeof source));
+    if (buf_error(&names) || buf_error(&message)) {
+        rpc_call_fail(own->call, RPC_INTERNAL_ERROR, "out of memory");
+        install_call_free(own);
         return;
     }
-    *approval = (struct install_approval){tools, call, packages, upgrade};
     const struct consent consent = {.kind = "install",
                                     .subject = buf_text(&names),
                                     .message = buf_text(&message),
                                     .always = "Also install other packages without asking",
                                     .flag = "--install on"};
-    consents_ask(tools->consents, call, &consent, responded, approval);
+    consents_ask(own->tools->consents, own->call, &consent, responded, own);
 }
 
 void install_package_call(struct tools *tools, struct rpc_call *call, const json_t *arguments)
 {
     const struct install_config *config = installs_config(tools->installs);
-    json_t *packages = json_object_get(arguments, "packages");
-    bool upgrade = json_is_true(json_object_get(arguments, "upgrade"));
+    const json_t *packages = json_object_get(arguments, "packages");
     if (!check(config, call, packages)) {
         return;
     }
     sessions_preinstall(tools->sessions); /* before this one, if it has not begun */
+    struct install_call *own = calloc(1, sizeof *own);
+    struct install_op *op = install_op_new(json_deep_copy(packages));
+    if (!own || !op) {
+        free(own);
+        install_op_free(op);
+        rpc_call_fail(call, RPC_INTERNAL_ERROR, "out of memory");
+        return;
+    }
+    *own = (struct install_call){.work.cancel = install_package_cancel,
+                                 .tools = tools,
+                                 .call = call,
+                                 .op = op,
+                                 .since_ns = rpc_call_since_ns(call)};
+    (void)snprintf(own->doing, sizeof own->doing, "waiting for the previous install");
+    op->upgrade = json_is_true(json_object_get(arguments, "upgrade"));
+    op->on_done = install_package_done;
+    op->on_progress = install_package_progress;
+    op->arg = own;
     if (config->mode == INSTALL_ASK) {
-        ask(tools, call, json_deep_copy(packages), upgrade);
+        ask(own);
     } else {
-        begin(tools, call, json_deep_copy(packages), upgrade);
+        begin(own);
     }
 }
