@@ -14,32 +14,33 @@
 
 static void fail_call(struct rpc_call *call, int error)
 {
-    switch (error) {
-    case ENOMEM:
+    static const char moved[] =
+        "The user's directory is no longer where it was when the server "
+        "started; nothing was applied.";
+    static const struct {
+        int error;
+        const char *sentence;
+    } rows[] = {
+        {ECONNRESET, "The sandbox exited meanwhile; see list_changes for what is left."},
+        {ECANCELED, "The call was cancelled; see list_changes for what is left."},
+        {E2BIG,
+         "There are too many changes to list or apply them: remove what is not needed in "
+         "/work."},
+        {ELOOP, moved},
+        {ENOENT, moved},
+        {ENOTDIR, moved},
+    };
+    if (error == ENOMEM) {
         rpc_call_fail(call, RPC_INTERNAL_ERROR, "out of memory");
-        break;
-    case ECONNRESET:
-        content_refuse(call, "The sandbox exited meanwhile; see list_changes for what is left.");
-        break;
-    case ECANCELED:
-        content_refuse(call, "The call was cancelled; see list_changes for what is left.");
-        break;
-    case E2BIG:
-        content_refuse(call,
-                       "There are too many changes to list or apply them: remove what is not "
-                       "needed in /work.");
-        break;
-    case ELOOP:
-    case ENOENT:
-    case ENOTDIR:
-        content_refuse(call,
-                       "The user's directory is no longer where it was when the server "
-                       "started; nothing was applied.");
-        break;
-    default:
-        content_refuse(call, "The changes are not accessible: %s.", strerror(error));
-        break;
+        return;
     }
+    for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (rows[i].error == error) {
+            content_refuse(call, "%s", rows[i].sentence);
+            return;
+        }
+    }
+    content_refuse(call, "The changes are not accessible: %s.", strerror(error));
 }
 
 void changes_op_free(struct changes_op *op)

@@ -126,37 +126,26 @@ static const char *error_text(int error)
 
 static const char *reason_of(const struct apply_item *item)
 {
-    if (item->marks & APPLY_UNREAD && item->status == APPLY_FAILED) {
-        return "directory not applied: what is in it could not be read, or lies too deep";
+    static const char *const reasons[APPLY_STATUS_COUNT] = {
+        [APPLY_TO_DO] = "not reached; call apply_changes again",
+        [APPLY_CONFLICT] =
+            "conflict: you changed this file after the sandbox did; list_changes with diff shows "
+            "both versions; discard this path to have yours in the workspace, and make the "
+            "change again there",
+        [APPLY_BUSY] = "is being written; apply it when that has ended",
+        [APPLY_ODD] = "not a regular file, directory or symlink",
+        [APPLY_FULL] = "directory kept: it contains other files of yours",
+        [APPLY_WRITTEN] = "another process has it open for writing; apply it when that has ended",
+        [APPLY_LAST] =
+            "kept: the changes that are not applied may have its content; apply them "
+            "first, or name it in paths",
+    };
+    if (item->status == APPLY_FAILED) {
+        return item->marks & APPLY_UNREAD
+                   ? "directory not applied: what is in it could not be read, or lies too deep"
+                   : error_text(item->error);
     }
-    switch ((enum apply_status)item->status) {
-    case APPLY_TO_DO:
-        return "not reached; call apply_changes again";
-    case APPLY_CONFLICT:
-        return "conflict: you changed this file after the sandbox did; list_changes with diff "
-               "shows "
-               "both versions; discard this path to have yours in the workspace, and make the "
-               "change again there";
-    case APPLY_BUSY:
-        return "is being written; apply it when that has ended";
-    case APPLY_ODD:
-        return "not a regular file, directory or symlink";
-    case APPLY_FULL:
-        return "directory kept: it contains other files of yours";
-    case APPLY_WRITTEN:
-        return "another process has it open for writing; apply it when that has ended";
-    case APPLY_LAST:
-        return "kept: the changes that are not applied may have its content; apply them first, "
-               "or name it in paths";
-    case APPLY_FAILED:
-        return error_text(item->error);
-    case APPLY_DONE:
-    case APPLY_SAME:
-    case APPLY_REFUSED:
-    case APPLY_STATUS_COUNT:
-    default:
-        return NULL;
-    }
+    return item->status < APPLY_STATUS_COUNT ? reasons[item->status] : NULL;
 }
 
 /* Counts the item, as a list does. */
