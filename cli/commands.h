@@ -11,6 +11,8 @@ int command_doctor(const struct options *options);
 int command_schema(const struct options *options);
 int command_record(const struct options *options);
 int command_call(const struct options *options);
+/* Parses its own command line, whose first word is the command. */
+int command_config(const struct options *options);
 
 /* Of `record`: runs the record again. Returns the exit code. */
 int record_replay(const struct options *options, const struct record_book *book);
@@ -19,6 +21,3 @@ int record_replay(const struct options *options, const struct record_book *book)
 json_t *effective_settings(const struct options *options);
 /* For doctor. */
 int print_effective(const struct options *options);
-
-/* Parses its own command line, whose first word is the command. */
-int command_config(int argc, char **argv);

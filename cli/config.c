@@ -304,7 +304,7 @@ static int serve_client(const struct config *config, struct options *options)
 {
     struct fail fail = {.text = "out of memory"};
     OWNED(buf_done) struct buf path = BUF_EMPTY;
-    json_auto_t *entry = make_entry(config, options->max_timeout_ms, &fail);
+    json_auto_t *entry = make_entry(config, options->server.max_timeout_ms, &fail);
     int r = entry ? find_file(config, &path, &fail) : -EINVAL;
     if (entry && !config->install) {
         bool is_lost = !options->spec.workspace && !config->in_memory;
@@ -368,14 +368,14 @@ static void print_next(const struct config *config, struct with_workspace *with,
     }
 }
 
-int command_config(int argc, char **argv)
+int command_config(const struct options *own)
 {
     static struct options options;
     static struct with_workspace with_workspace;
     struct config config = {};
     unsigned found = 0;
     unsigned done = 0;
-    int code = parse(argc, argv, &config);
+    int code = parse(own->argc, own->argv, &config);
     if (code == 0 && config.help) {
         return options_print_help("config", config.is_help_short);
     }

@@ -195,8 +195,8 @@ int command_doctor(const struct options *options)
     box_probe(&spec, &report);
     unsigned count = box_facts(&spec, &report, facts);
     count += describe_records(&options->record, &facts[count]);
-    if (options->tools) {
-        count += tools_file_facts(&spec, options->tools, facts + count);
+    if (options->server.tools_file) {
+        count += tools_file_facts(&spec, options->server.tools_file, facts + count);
     }
     box_store_close(store);
     box_scratch_close(scratch);

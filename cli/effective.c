@@ -27,8 +27,8 @@ static const char *shown_value(const struct flag *flag, const char *value, struc
 static const char *value_in_force(const struct options *options, const struct flag *flag,
                                   const char *value, char out[24])
 {
-    uint64_t ms = strcmp(flag->name, "timeout") == 0       ? options->timeout_ms
-                  : strcmp(flag->name, "max-timeout") == 0 ? options->max_timeout_ms
+    uint64_t ms = strcmp(flag->name, "timeout") == 0       ? options->server.timeout_ms
+                  : strcmp(flag->name, "max-timeout") == 0 ? options->server.max_timeout_ms
                                                            : 0;
     uint64_t given_ms = 0;
     if (ms && (parse_seconds(value, &given_ms) < 0 || given_ms != ms)) {

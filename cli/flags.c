@@ -59,39 +59,44 @@ static void take_seconds(struct options *options, const struct flag *flag, const
 static void take_wait(struct options *options, const struct flag *flag, const char *value)
 {
     if (strcmp(value, "off") == 0) {
-        options->wait_ms = 0;
+        options->server.wait_ms = 0;
     } else {
         take_seconds(options, flag, value);
     }
 }
 
+/* Reports a value that is no number from least to most. */
+static bool is_number(struct options *options, const struct flag *flag, const char *value,
+                      uint64_t least, uint64_t most, uint64_t *ret_number)
+{
+    bool sound = parse_u64(value, ret_number) == 0 && *ret_number >= least && *ret_number <= most;
+    if (!sound) {
+        options_error(options, "--%s takes a number between %llu and %llu, not \"%.64s\"",
+                      flag->name, (unsigned long long)least, (unsigned long long)most, value);
+    }
+    return sound;
+}
+
 static void take_jobs(struct options *options, const struct flag *flag, const char *value)
 {
-    if (parse_u64(value, &options->jobs) < 0 || options->jobs < 1 ||
-        options->jobs > LIMIT_SESSIONS - 1) {
-        options_error(options, "--%s takes a number between 1 and %u, not \"%.64s\"", flag->name,
-                      LIMIT_SESSIONS - 1, value);
+    uint64_t jobs = 0;
+    if (is_number(options, flag, value, 1, LIMIT_SESSIONS - 1, &jobs)) {
+        options->server.jobs = (unsigned)jobs;
     }
 }
 
 static void take_pids(struct options *options, const struct flag *flag, const char *value)
 {
     uint64_t pids = 0;
-    if (parse_u64(value, &pids) < 0 || pids < LIMIT_PIDS_LEAST || pids > LIMIT_PIDS_MOST) {
-        options_error(options, "--%s takes a number between %u and %u, not \"%.64s\"", flag->name,
-                      LIMIT_PIDS_LEAST, LIMIT_PIDS_MOST, value);
-    } else {
+    if (is_number(options, flag, value, LIMIT_PIDS_LEAST, LIMIT_PIDS_MOST, &pids)) {
         options->spec.limits.pids = (uint32_t)pids;
     }
 }
 
-static void take_seed(struct options *options, const struct flag *, const char *value)
+static void take_seed(struct options *options, const struct flag *flag, const char *value)
 {
     uint64_t seed = 0;
-    if (parse_u64(value, &seed) < 0 || seed > UINT32_MAX) { /* numpy takes no more */
-        options_error(options, "--seed takes a number between 0 and %u, not \"%.64s\"", UINT32_MAX,
-                      value);
-    } else {
+    if (is_number(options, flag, value, 0, UINT32_MAX, &seed)) { /* numpy takes no more */
         options->spec.seed = value;
     }
 }
@@ -183,14 +188,14 @@ static void take_ui(struct options *options, const struct flag *flag, const char
         options_error(options, "--%s takes on, static or off, not \"%.64s\"", flag->name, value);
         return;
     }
-    options->ui = strcmp(value, "on") == 0    ? TOOLS_UI_ON
-                  : strcmp(value, "off") == 0 ? TOOLS_UI_OFF
-                                              : TOOLS_UI_STATIC;
+    options->server.ui = strcmp(value, "on") == 0    ? TOOLS_UI_ON
+                         : strcmp(value, "off") == 0 ? TOOLS_UI_OFF
+                                                     : TOOLS_UI_STATIC;
 }
 
 static void take_structured(struct options *options, const struct flag *, const char *)
 {
-    options->structured = true;
+    options->server.structured = true;
     options->spec.separate_streams = true;
 }
 
@@ -225,12 +230,12 @@ const struct flag flags[] = {
      "most three quarters of it",
      "1G", take_size, FIELD(spec.limits.disk_bytes), LIMIT_DISK_LEAST_BYTES},
     {"timeout", "S", "default time limit of the code, in seconds", "25", take_seconds,
-     FIELD(timeout_ms), LIMIT_TIMEOUT_MS, .is_common = true},
+     FIELD(server.timeout_ms), LIMIT_TIMEOUT_MS, .is_common = true},
     {"max-timeout", "S", "longest time limit that a call may request, in seconds", "3600",
-     take_seconds, FIELD(max_timeout_ms), LIMIT_TIMEOUT_MS},
+     take_seconds, FIELD(server.max_timeout_ms), LIMIT_TIMEOUT_MS},
     {"wait", "S|off",
      "return after S seconds; the code continues as a job; off: there\nare no jobs", "25",
-     take_wait, FIELD(wait_ms), LIMIT_TIMEOUT_MS, .only_serves = true},
+     take_wait, FIELD(server.wait_ms), LIMIT_TIMEOUT_MS, .only_serves = true},
     {"jobs", "N", "how many jobs may run at once", "4", take_jobs, .only_serves = true},
     {"idle-exit", "S", "exit after S idle seconds", "never", take_seconds, FIELD(idle_exit_ms),
      IDLE_EXIT_MOST_MS, .only_serves = true},
@@ -305,7 +310,7 @@ const struct flag flags[] = {
     {"record-required", NULL, "run no code without a record", NULL, take_switch,
      FIELD(record.required), .only_serves = true},
     {"resources", NULL, "offer workspace files as MCP resources", NULL, take_switch,
-     FIELD(resources), .only_serves = true},
+     FIELD(server.resources), .only_serves = true},
     {"ui", "on|static|off",
      "show results to the user, in clients with MCP Apps; static:\nwithout scripts of the results",
      "on", take_ui, .only_serves = true},

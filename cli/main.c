@@ -57,31 +57,23 @@ static void raise_descriptors(struct options *options)
     }
 }
 
-static int carry_out(const struct options *options)
+static int print_help(const struct options *options)
 {
-    switch (options->command) {
-    case COMMAND_HELP:
-        return options_print_help(options->help, options->is_help_short);
-    case COMMAND_VERSION:
-        return printf("sandpiper %s\n", SANDPIPER_VERSION) < 0;
-    case COMMAND_RUN:
-        return command_run(options);
-    case COMMAND_DOCTOR:
-        return command_doctor(options);
-    case COMMAND_SCHEMA:
-        return command_schema(options);
-    case COMMAND_CALL:
-        return command_call(options);
-    case COMMAND_RECORD:
-        return command_record(options);
-    case COMMAND_CONFIG:
-        return command_config(options->argc, options->argv);
-    case COMMAND_SERVE:
-    case COMMAND_UNKNOWN:
-    default:
-        return command_serve(options);
-    }
+    return options_print_help(options->help, options->is_help_short);
 }
+
+static int print_version(const struct options *)
+{
+    return printf("sandpiper %s\n", SANDPIPER_VERSION) < 0;
+}
+
+static int (*const commands[])(const struct options *options) = {
+    [COMMAND_SERVE] = command_serve,   [COMMAND_UNKNOWN] = command_serve,
+    [COMMAND_RUN] = command_run,       [COMMAND_DOCTOR] = command_doctor,
+    [COMMAND_SCHEMA] = command_schema, [COMMAND_CALL] = command_call,
+    [COMMAND_CONFIG] = command_config, [COMMAND_RECORD] = command_record,
+    [COMMAND_HELP] = print_help,       [COMMAND_VERSION] = print_version,
+};
 
 int main(int argc, char **argv)
 {
@@ -102,7 +94,7 @@ int main(int argc, char **argv)
     if (options.command != COMMAND_SERVE) {
         open_standard();
     }
-    int code = carry_out(&options);
+    int code = commands[options.command](&options);
     if (fflush(stdout) != 0 || ferror(stdout)) {
         terminal_say("cannot write all output to stdout");
         return code ? code : 1;

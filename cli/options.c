@@ -150,13 +150,13 @@ void options_error(struct options *options, const char *fmt, ...)
 /* If one was given, it bounds the other's default. */
 static void resolve_timeouts(struct options *options)
 {
-    if (options->timeout_ms <= options->max_timeout_ms) {
+    if (options->server.timeout_ms <= options->server.max_timeout_ms) {
         return;
     }
-    if (options->timeout_ms == DEFAULT_TIMEOUT_MS) {
-        options->timeout_ms = options->max_timeout_ms;
-    } else if (options->max_timeout_ms == DEFAULT_MAX_TIMEOUT_MS) {
-        options->max_timeout_ms = options->timeout_ms;
+    if (options->server.timeout_ms == DEFAULT_TIMEOUT_MS) {
+        options->server.timeout_ms = options->server.max_timeout_ms;
+    } else if (options->server.max_timeout_ms == DEFAULT_MAX_TIMEOUT_MS) {
+        options->server.max_timeout_ms = options->server.timeout_ms;
     } else {
         options_error(options, "--timeout exceeds --max-timeout");
     }
@@ -178,9 +178,9 @@ static void resolve_tools(struct options *options)
 {
     char error[TOOLS_ERROR_BYTES];
     if (options->tools_path && !options->error[0]) {
-        options->tools = tools_file_read(&options->spec, options->tools_path, error);
-        options->spec.calls = options->tools != NULL;
-        if (!options->tools) {
+        options->server.tools_file = tools_file_read(&options->spec, options->tools_path, error);
+        options->spec.calls = options->server.tools_file != NULL;
+        if (!options->server.tools_file) {
             options_error(options, "%s", error);
         }
     }
@@ -351,11 +351,12 @@ static void take_rest(struct options *options, int argc, char **argv)
 void options_parse(int argc, char **argv, struct options *ret_options)
 {
     struct options *options = ret_options;
-    *options = (struct options){.timeout_ms = DEFAULT_TIMEOUT_MS,
-                                .max_timeout_ms = DEFAULT_MAX_TIMEOUT_MS,
-                                .wait_ms = DEFAULT_WAIT_MS,
-                                .ui = TOOLS_UI_ON,
-                                .jobs = DEFAULT_JOBS,
+    *options = (struct options){.server = {.timeout_ms = DEFAULT_TIMEOUT_MS,
+                                           .max_timeout_ms = DEFAULT_MAX_TIMEOUT_MS,
+                                           .wait_ms = DEFAULT_WAIT_MS,
+                                           .ui = TOOLS_UI_ON,
+                                           .jobs = DEFAULT_JOBS,
+                                           .version = SANDPIPER_VERSION},
                                 .record.bytes = DEFAULT_RECORD_BYTES};
     box_spec_init(&options->spec);
     options->egress.flag = "--allow-host";
@@ -414,4 +415,14 @@ void options_parse(int argc, char **argv, struct options *ret_options)
         mount_flags_resolve(options, config);
         resolve_tools(options);
     }
+}
+
+struct tools_config options_tools_config(struct options *options)
+{
+    struct tools_config config = options->server;
+    config.spec = &options->spec;
+    config.install = &options->install;
+    config.hosts = options->spec.egress ? &options->egress : NULL;
+    config.error = options->error[0] ? options->error : NULL;
+    return config;
 }

@@ -37,13 +37,10 @@ struct options_setting {
 };
 
 struct options {
-    uint64_t timeout_ms;
-    uint64_t max_timeout_ms;
-    uint64_t wait_ms; /* 0: off */
-    uint64_t jobs;
-    uint64_t idle_exit_ms; /* 0: never */
-    const char *code;      /* run -c */
-    const char *file;      /* run FILE; "-" is stdin */
+    struct tools_config server; /* without what it borrows: see options_tools_config() */
+    uint64_t idle_exit_ms;      /* 0: never */
+    const char *code;           /* run -c */
+    const char *file;           /* run FILE; "-" is stdin */
     struct {
         const char *tool;
         const char *arguments; /* JSON; "-" is stdin, NULL: none */
@@ -67,7 +64,6 @@ struct options {
     struct install_config install;
     struct record_config record; /* its directory is resolved; NULL: none */
     const char *tools_path;      /* --tools, or NULL */
-    struct tools_file *tools;    /* owned: what it says; NULL: there is none, or it is unusable */
     struct box_spec spec;
     struct options_setting settings[OPTIONS_SETTINGS]; /* in the order in which they were given */
     struct egress_policy egress; /* --allow-host; spec.egress points here if it was given */
@@ -77,12 +73,9 @@ struct options {
     unsigned setting_count;
     unsigned config_line; /* the line being read, or 0 */
     bool memory_given;    /* --memory with a size */
-    enum tools_ui ui;
-    bool resources;
-    bool structured;
-    bool hand_on_stdin; /* run --stdin */
-    bool strict;        /* schema --strict */
-    struct {            /* the first of these decides */
+    bool hand_on_stdin;   /* run --stdin */
+    bool strict;          /* schema --strict */
+    struct {              /* the first of these decides */
         bool effective;
         bool plan;
         bool json;
@@ -94,6 +87,9 @@ struct options {
  * the first mistake, so that a server with a bad flag still serves and says what to fix: error then
  * has the sentence. */
 void options_parse(int argc, char **argv, struct options *ret_options);
+
+/* What the tools of a server with these options get, which borrows from them. */
+struct tools_config options_tools_config(struct options *options);
 
 /* Prints the usage and the flags, of this command or, if it is NULL, of all. is_short: of those
  * that all commands have, the few that most people need. Returns 0, or 1 when stdout is broken. */

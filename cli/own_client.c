@@ -97,14 +97,12 @@ int own_client_new(const struct options *options, struct record *record,
     memset(client->fds, -1, sizeof client->fds);
     client->options = *options;
     client->options.spec.guest = guest_catalog;
-    const struct tools_config config = {.spec = &client->options.spec,
-                                        .timeout_ms = options->timeout_ms,
-                                        .max_timeout_ms = options->max_timeout_ms,
-                                        .install = &client->options.install,
-                                        .tools_file = options->tools,
-                                        .version = SANDPIPER_VERSION,
-                                        .record = record,
-                                        .structured = options->structured};
+    struct tools_config config = options_tools_config(&client->options);
+    config.record = record;
+    config.hosts = NULL; /* nobody can be asked, */
+    config.wait_ms = 0;  /* and each call gets its whole result */
+    config.ui = TOOLS_UI_OFF;
+    config.resources = false;
     int r = box_scratch_open(&client->options.spec, &client->scratch, ret_fail);
     r = r ? r : box_store_open(&client->options.spec, &client->store, ret_fail);
     r = r ? r : loop_new(&client->loop);

@@ -205,7 +205,7 @@ static bool same_pixels(void *arg, const char *one, const char *other)
         bare.spec.cow = bare.spec.calls = false;
         bare.spec.mount_count = 0;
         bare.spec.egress = NULL;
-        bare.tools = NULL;
+        bare.server.tools_file = NULL;
         bare.install.mode = INSTALL_OFF;
         bare.install.preinstall.count = 0;
         if (own_client_new(&bare, replay->listener, &replay->viewer, &fail) < 0) {
@@ -234,7 +234,7 @@ static const char *why_not(const struct replay *replay, const struct record_entr
                ? "the record has only the hash of its code"
            : strcmp(outcome, "cancelled") == 0 ? "it was cancelled"
            : strcmp(outcome, "stopped") == 0   ? "it was stopped"
-           : record_text(entry->result, "tools")[0] && !replay->options->tools
+           : record_text(entry->result, "tools")[0] && !replay->options->server.tools_file
                ? "it called tools of other servers; --tools FILE on the command line lets it"
                : NULL;
 }

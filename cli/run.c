@@ -65,29 +65,21 @@ struct once {
 
 static int exit_code(const struct run *run)
 {
-    switch (run->end.outcome) {
-    case RUN_OK:
-        return 0;
-    case RUN_EXIT:
-        return run->end.process.code;
-    case RUN_TIMEOUT:
-        return EXIT_TIMEOUT;
-    case RUN_CRASHED:
-        return EXIT_SIGNAL + run->end.process.code;
-    case RUN_OOM:
-    case RUN_DISK:
-        return EXIT_SIGNAL + SIGKILL;
-    case RUN_REFUSED:
-        return EXIT_NO_SANDBOX;
-    case RUN_ERROR:
-    case RUN_LOST:
-    case RUN_ENDED:
-    case RUN_STOPPED:
-    case RUN_CANCELLED:
-    case RUN_OUTCOME_COUNT:
-    default:
-        return 1;
-    }
+    static const int codes[RUN_OUTCOME_COUNT] = {
+        [RUN_OK] = 0,
+        [RUN_ERROR] = 1,
+        [RUN_TIMEOUT] = EXIT_TIMEOUT,
+        [RUN_STOPPED] = 1,
+        [RUN_OOM] = EXIT_SIGNAL + SIGKILL,
+        [RUN_DISK] = EXIT_SIGNAL + SIGKILL,
+        [RUN_CRASHED] = EXIT_SIGNAL,
+        [RUN_LOST] = 1,
+        [RUN_ENDED] = 1,
+        [RUN_CANCELLED] = 1,
+        [RUN_REFUSED] = EXIT_NO_SANDBOX,
+    };
+    bool has_code = run->end.outcome == RUN_EXIT || run->end.outcome == RUN_CRASHED;
+    return codes[run->end.outcome] + (has_code ? run->end.process.code : 0);
 }
 
 /* --- output --- */
@@ -352,12 +344,12 @@ static int run_once(struct once *once, const struct options *options, struct run
     if (r == 0 && options->install.preinstall.count > 0) {
         r = sessions_new_installs(once->sessions, &options->install, /* record= */ NULL, &installs);
     }
-    if (r == 0 && options->tools) {
-        r = tool_servers_new(once->loop, &options->spec, options->tools, SANDPIPER_VERSION,
-                             &once->tool_servers);
+    if (r == 0 && options->server.tools_file) {
+        r = tool_servers_new(once->loop, &options->spec, options->server.tools_file,
+                             SANDPIPER_VERSION, &once->tool_servers);
         sessions_set_tool_servers(once->sessions, once->tool_servers);
     }
-    run->request.timeout_ms = options->timeout_ms;
+    run->request.timeout_ms = options->server.timeout_ms;
     run->on_done = on_done;
     run->on_output = on_output;
     run->arg = once;

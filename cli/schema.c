@@ -12,14 +12,9 @@ int command_schema(const struct options *options)
 {
     struct loop *loop = NULL;
     struct tools *tools = NULL;
-    struct tools_config config = {.spec = &options->spec,
-                                  .timeout_ms = options->timeout_ms,
-                                  .max_timeout_ms = options->max_timeout_ms,
-                                  .wait_ms = options->wait_ms,
-                                  .install = &options->install,
-                                  .tools_file = options->tools,
-                                  .version = SANDPIPER_VERSION,
-                                  .structured = options->structured};
+    struct options own = *options;
+    struct tools_config config = options_tools_config(&own);
+    config.ui = TOOLS_UI_OFF; /* no page is shown */
     int code = 1;
     if (loop_new(&loop) == 0 && tools_new(loop, &config, &tools) == 0) {
         struct rpc_tools for_rpc = tools_for_rpc(tools);

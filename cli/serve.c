@@ -65,23 +65,9 @@ static int serve(struct server *server, struct options *options)
     (void)uname(&machine);
     json_auto_t *start = json_pack("{s:s, s:s, s:o}", "version", SANDPIPER_VERSION, "host",
                                    machine.nodename, "settings", effective_settings(options));
-    struct tools_config tools_config = {
-        .spec = &options->spec,
-        .hosts = options->spec.egress ? &options->egress : NULL,
-        .timeout_ms = options->timeout_ms,
-        .max_timeout_ms = options->max_timeout_ms,
-        .wait_ms = options->wait_ms,
-        .jobs = (unsigned)options->jobs,
-        .error = options->error[0] ? options->error : NULL,
-        .ui = options->ui,
-        .resources = options->resources,
-        .install = &options->install,
-        .tools_file = options->tools,
-        .version = SANDPIPER_VERSION,
-        .structured = options->structured,
-        .record = server->record,
-        .start = start,
-    };
+    struct tools_config tools_config = options_tools_config(options);
+    tools_config.record = server->record;
+    tools_config.start = start;
     int r = tools_new(server->loop, &tools_config, &tools);
     if (r == 0) {
         struct rpc_tools for_rpc = tools_for_rpc(tools);
