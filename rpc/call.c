@@ -136,20 +136,10 @@ void rpc_call_result(struct rpc_call *call, json_t *content, json_t *structured,
     if (!call_end(call, &request)) {
         return;
     }
-    json_t *result = owned_content ? json_pack("{s:O}", "content", owned_content) : NULL;
-    bool made = result != NULL;
-    if (made && owned_structured && request.context.era->has_structured_content(peer)) {
-        made = json_object_set(result, "structuredContent", owned_structured) == 0;
-    }
-    if (made && owned_meta) {
-        made = json_object_set(result, "_meta", owned_meta) == 0;
-    }
-    if (made && is_error) {
-        made = json_object_set_new(result, "isError", json_true()) == 0;
-    }
-    if (!made) {
-        json_decref(take_ptr(result));
-    }
+    bool sends = owned_structured && request.context.has_structured;
+    json_t *result = json_pack("{s:O, s:O*, s:O*, s:o*}", "content", owned_content,
+                               "structuredContent", sends ? owned_structured : NULL, "_meta",
+                               owned_meta, "isError", is_error ? json_true() : NULL);
     if (gets_task) {
         peer_respond_task(peer, &request, task, result);
     } else {
@@ -190,14 +180,14 @@ void rpc_call_not_found(struct rpc_call *call, const char *uri)
 bool rpc_call_wants_structured(const struct rpc_call *call)
 {
     return !call->cancelled && call->peer && call->peer->tools.structured &&
-           call->request.context.era->has_structured_content(call->peer);
+           call->request.context.has_structured;
 }
 
 /* Version 2025-06-18 added both structured content and resource links. */
 bool rpc_call_wants_links(const struct rpc_call *call)
 {
     return !call->cancelled && call->peer && call->peer->tools.resources &&
-           call->request.context.era->has_structured_content(call->peer);
+           call->request.context.has_structured;
 }
 
 bool rpc_call_wants_view(const struct rpc_call *call)
@@ -220,16 +210,13 @@ void rpc_call_progress(struct rpc_call *call, double progress, const char *messa
         buf_size(&peer->out) > LIMIT_OUT_QUEUE_BYTES) {
         return;
     }
-    size_t before = buf_size(&peer->out);
-    if (message_write_progress(&peer->out, call->request.context.progress_token, progress,
-                               message) < 0 ||
-        buf_append(&peer->out, "\n", 1) < 0) {
-        buf_cut(&peer->out, before);
-        return; /* progress may be lost, a response may not */
-    }
     call->progress = progress;
     call->progress_ns = now_ns;
-    peer->written(peer->arg);
+    json_t *text = message ? rpc_text(message, strlen(message)) : NULL;
+    (void)peer_notify(peer, "notifications/progress", /* which may be lost, unlike a response */
+                      json_pack("{s:O, s:f, s:o*}", "progressToken",
+                                call->request.context.progress_token, "progress", progress,
+                                "message", text));
 }
 
 bool rpc_call_cancelled(const struct rpc_call *call)

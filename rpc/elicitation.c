@@ -68,17 +68,9 @@ void elicitation_receive(struct rpc_peer *peer, const json_t *id, const json_t *
 void elicitation_drop(struct rpc_peer *peer, struct rpc_call *call)
 {
     struct call_elicitation elicitation = elicitation_take(call);
-    if (elicitation.id && peer) {
-        size_t before = buf_size(&peer->out);
-        if (buf_append_text(&peer->out,
-                            "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\","
-                            "\"params\":{\"requestId\":") < 0 ||
-            rpc_text_dump(&peer->out, elicitation.id) < 0 ||
-            buf_append_text(&peer->out, "}}\n") < 0) {
-            buf_cut(&peer->out, before); /* the dialogue may stay open */
-        } else {
-            peer->written(peer->arg);
-        }
+    if (elicitation.id && peer) { /* without memory, the dialogue may stay open */
+        (void)peer_notify(peer, "notifications/cancelled",
+                          json_pack("{s:O}", "requestId", elicitation.id));
     }
     json_decref(elicitation.id);
 }

@@ -24,8 +24,12 @@ void mcp_discover_finish(struct rpc_peer *peer);
 /* New: {"name", "title", "version"}, or NULL when out of memory. */
 json_t *mcp_server_info(const struct rpc_peer *peer);
 /* New: the first response to a client, with capabilities and instructions. has_ui: the client
- * shows views. */
-json_t *mcp_greeting(const struct rpc_peer *peer, bool has_ui);
+ * shows views. has_tasks: calls may go on as tasks. */
+json_t *mcp_greeting(const struct rpc_peer *peer, bool has_ui, bool has_tasks);
+
+/* Of a list of one page: whether the request asks for it, with no cursor; if not, has refused it.
+ */
+bool mcp_is_first_page(struct rpc_peer *peer, struct rpc_request *request);
 
 /* Whether the server has views, and a client's capabilities declare that it shows them. */
 bool mcp_ui_declared(const struct rpc_peer *peer, const json_t *capabilities);

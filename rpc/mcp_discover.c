@@ -11,17 +11,9 @@ enum { DISCOVER_TTL_MS = 3600 * 1000 }; /* tools and instructions stay as long a
 
 static void discover(struct rpc_peer *peer, struct rpc_request *request)
 {
-    json_t *result = mcp_greeting(peer, request->context.has_ui);
-    json_t *capabilities = json_object_get(result, "capabilities");
-    json_t *extensions = json_object_get(capabilities, "extensions");
-    if (peer->tools.tasks && !extensions) {
-        extensions = json_object();
-        (void)json_object_set_new(capabilities, "extensions", extensions);
-    }
-    if (result && (json_object_set_new(result, "supportedVersions",
-                                       json_pack("[s]", MCP_STATELESS_VERSION)) < 0 ||
-                   (peer->tools.tasks &&
-                    json_object_set_new(extensions, MCP_EXTENSION_TASKS, json_object()) < 0))) {
+    json_t *result = mcp_greeting(peer, request->context.has_ui, peer->tools.tasks != NULL);
+    if (result && json_object_set_new(result, "supportedVersions",
+                                      json_pack("[s]", MCP_STATELESS_VERSION)) < 0) {
         json_decref(result);
         result = NULL;
     }
@@ -97,11 +89,6 @@ static int discover_complete(const struct rpc_peer *peer, json_t *result, enum m
                                mcp_server_info(peer));
 }
 
-static bool discover_has_structured_content(const struct rpc_peer *)
-{
-    return true;
-}
-
 /* Ends the call with the elicitation. The client repeats the call with its user's response. */
 static void discover_elicit(struct rpc_call *call, const struct rpc_elicitation *elicitation,
                             rpc_elicitation_fn fn, void *arg)
@@ -140,7 +127,6 @@ static const struct mcp_era era = {
     .methods = methods,
     .not_found = RPC_INVALID_PARAMS,
     .complete = discover_complete,
-    .has_structured_content = discover_has_structured_content,
     .elicit = discover_elicit,
 };
 
@@ -173,5 +159,6 @@ bool mcp_discover_admit(struct rpc_peer *peer, struct rpc_request *request, cons
     request->context.can_elicit = elicitation_is_declared(capabilities);
     request->context.has_tasks = mcp_tasks_declared(capabilities);
     request->context.has_ui = mcp_ui_declared(peer, capabilities);
+    request->context.has_structured = true;
     return true;
 }

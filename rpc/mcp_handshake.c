@@ -35,7 +35,7 @@ static void initialize(struct rpc_peer *peer, struct rpc_request *request)
     }
     const json_t *capabilities = json_object_get(request->params, "capabilities");
     bool has_ui = mcp_ui_declared(peer, capabilities);
-    json_t *result = mcp_greeting(peer, has_ui);
+    json_t *result = mcp_greeting(peer, has_ui, /* has_tasks= */ false);
     if (result && (json_object_set_new(result, "protocolVersion", json_string(versions[version])) ||
                    json_object_set_new(result, "serverInfo", mcp_server_info(peer)))) {
         json_decref(result);
@@ -54,16 +54,6 @@ static void initialize(struct rpc_peer *peer, struct rpc_request *request)
 static void ping(struct rpc_peer *peer, struct rpc_request *request)
 {
     peer_respond(peer, request, json_object(), MCP_KEEP_UNSAID);
-}
-
-static int handshake_complete(const struct rpc_peer *, json_t *, enum mcp_keep)
-{
-    return 0;
-}
-
-static bool handshake_has_structured_content(const struct rpc_peer *peer)
-{
-    return peer->version >= MCP_VERSION_2025_06_18;
 }
 
 static void handshake_elicitation_expired(void *arg)
@@ -112,8 +102,6 @@ static const struct rpc_method methods[] = {
 static const struct mcp_era era = {
     .methods = methods,
     .not_found = RPC_RESOURCE_NOT_FOUND,
-    .complete = handshake_complete,
-    .has_structured_content = handshake_has_structured_content,
     .elicits_meanwhile = true,
     .elicit = handshake_elicit,
 };
@@ -138,6 +126,7 @@ bool mcp_handshake_admit(struct rpc_peer *peer, struct rpc_request *request, con
     request->context.era = &era;
     request->context.can_elicit = peer->can_elicit;
     request->context.has_ui = peer->has_ui;
+    request->context.has_structured = peer->version >= MCP_VERSION_2025_06_18;
     if (has_client_key(meta)) {
         peer_refuse(peer, request, RPC_INVALID_PARAMS,
                     "Invalid _meta: " MCP_META_VERSION " is required", NULL);

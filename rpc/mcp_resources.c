@@ -53,12 +53,7 @@ void mcp_resources_list(struct rpc_peer *peer, struct rpc_request *request)
 
 void mcp_resources_templates(struct rpc_peer *peer, struct rpc_request *request)
 {
-    if (!have_resources(peer, request)) {
-        return;
-    }
-    const json_t *cursor = json_object_get(request->params, "cursor");
-    if (cursor && !json_is_null(cursor)) { /* there is one page, so no cursor is ours */
-        peer_refuse(peer, request, RPC_INVALID_PARAMS, "Unknown cursor", NULL);
+    if (!have_resources(peer, request) || !mcp_is_first_page(peer, request)) {
         return;
     }
     if (!peer->tools.resources) {

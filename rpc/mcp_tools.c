@@ -14,13 +14,17 @@ json_t *mcp_server_info(const struct rpc_peer *peer)
                      peer->config.server_title, "version", peer->config.server_version);
 }
 
-json_t *mcp_greeting(const struct rpc_peer *peer, bool has_ui)
+json_t *mcp_greeting(const struct rpc_peer *peer, bool has_ui, bool has_tasks)
 {
     json_t *instructions = peer->tools.instructions(peer->tools.ctx);
+    json_t *extensions =
+        has_ui || has_tasks
+            ? json_pack("{s:o*, s:o*}", MCP_EXTENSION_UI, has_ui ? json_object() : NULL,
+                        MCP_EXTENSION_TASKS, has_tasks ? json_object() : NULL)
+            : NULL;
     return json_pack("{s:{s:{}, s:o*, s:o*}, s:o*}", "capabilities", "tools", "resources",
                      peer->tools.resources || has_ui ? json_object() : NULL, "extensions",
-                     has_ui ? json_pack("{s:{}}", MCP_EXTENSION_UI) : NULL, "instructions",
-                     instructions);
+                     extensions, "instructions", instructions);
 }
 
 /* Source: ext-apps specification/2026-01-26/apps.mdx, "Client<>Server Capability Negotiation". */
@@ -40,11 +44,19 @@ bool mcp_ui_declared(const struct rpc_peer *peer, const json_t *capabilities)
     return false;
 }
 
-void mcp_tools_list(struct rpc_peer *peer, struct rpc_request *request)
+bool mcp_is_first_page(struct rpc_peer *peer, struct rpc_request *request)
 {
     const json_t *cursor = json_object_get(request->params, "cursor");
-    if (cursor && !json_is_null(cursor)) { /* there is one page, so no cursor is ours */
+    bool is_first = !cursor || json_is_null(cursor);
+    if (!is_first) {
         peer_refuse(peer, request, RPC_INVALID_PARAMS, "Unknown cursor", NULL);
+    }
+    return is_first;
+}
+
+void mcp_tools_list(struct rpc_peer *peer, struct rpc_request *request)
+{
+    if (!mcp_is_first_page(peer, request)) {
         return;
     }
     json_t *tools = peer->tools.list(peer->tools.ctx);

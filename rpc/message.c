@@ -113,60 +113,44 @@ void message_classify(json_t *value, struct message *ret_message)
 }
 
 /* Appends the envelope up to the value of key. */
-static int write_head(struct buf *out, const json_t *id, const char *key)
+static void write_head(struct buf *out, const json_t *id, const char *key)
 {
-    if (buf_append_text(out, "{\"jsonrpc\":\"2.0\",") < 0) {
+    buf_append_text(out, "{\"jsonrpc\":\"2.0\",");
+    if (id) {
+        buf_append_text(out, "\"id\":");
+        rpc_text_dump(out, id);
+        buf_append_text(out, ",");
+    }
+    buf_append_text(out, key);
+}
+
+/* Ends a message, or takes it back. before: the size of out before it. */
+static int write_end(struct buf *out, size_t before)
+{
+    if (buf_append_text(out, "}") < 0) {
+        buf_cut(out, before);
         return -ENOMEM;
     }
-    if (id && (buf_append_text(out, "\"id\":") < 0 || rpc_text_dump(out, id) < 0 ||
-               buf_append(out, ",", 1) < 0)) {
-        return -ENOMEM;
-    }
-    return buf_append_text(out, key);
+    return 0;
 }
 
 int message_write_result(struct buf *out, const json_t *id, const json_t *result)
 {
     size_t before = buf_size(out);
-    if (write_head(out, id, "\"result\":") < 0 || rpc_text_dump(out, result) < 0 ||
-        buf_append(out, "}", 1) < 0) {
-        buf_cut(out, before);
-        return -ENOMEM;
-    }
-    return 0;
+    write_head(out, id, "\"result\":");
+    rpc_text_dump(out, result);
+    return write_end(out, before);
 }
 
 int message_write_error(struct buf *out, const json_t *id, int code, const char *text,
                         const json_t *data)
 {
     size_t before = buf_size(out);
-    json_auto_t *error =
-        json_pack("{s:i, s:o}", "code", code, "message", rpc_text(text, strlen(text)));
-    if (!error || (data && json_object_set(error, "data", (json_t *)(uintptr_t)data) < 0) ||
-        write_head(out, id, "\"error\":") < 0 || rpc_text_dump(out, error) < 0 ||
-        buf_append(out, "}", 1) < 0) {
-        buf_cut(out, before);
-        return -ENOMEM;
-    }
-    return 0;
-}
-
-int message_write_progress(struct buf *out, const json_t *token, double progress, const char *text)
-{
-    static const char head[] =
-        "\"method\":\"notifications/progress\",\"params\":{\"progressToken\":";
-    size_t before = buf_size(out);
-    json_auto_t *number = json_real(progress);
-    json_auto_t *words = text ? rpc_text(text, strlen(text)) : NULL;
-    if (!number || (text && !words) || write_head(out, NULL, head) < 0 ||
-        rpc_text_dump(out, token) < 0 || buf_append_text(out, ",\"progress\":") < 0 ||
-        rpc_text_dump(out, number) < 0 ||
-        (words && (buf_append_text(out, ",\"message\":") < 0 || rpc_text_dump(out, words) < 0)) ||
-        buf_append(out, "}}", 2) < 0) {
-        buf_cut(out, before);
-        return -ENOMEM;
-    }
-    return 0;
+    json_auto_t *error = json_pack("{s:i, s:o, s:O*}", "code", code, "message",
+                                   rpc_text(text, strlen(text)), "data", data);
+    write_head(out, id, "\"error\":");
+    rpc_text_dump(out, error);
+    return write_end(out, before);
 }
 
 int message_write_request(struct buf *out, const json_t *id, const char *method,
@@ -174,11 +158,11 @@ int message_write_request(struct buf *out, const json_t *id, const char *method,
 {
     size_t before = buf_size(out);
     json_auto_t *name = json_string(method);
-    if (!name || write_head(out, id, "\"method\":") < 0 || rpc_text_dump(out, name) < 0 ||
-        (params && (buf_append_text(out, ",\"params\":") < 0 || rpc_text_dump(out, params) < 0)) ||
-        buf_append(out, "}", 1) < 0) {
-        buf_cut(out, before);
-        return -ENOMEM;
+    write_head(out, id, "\"method\":");
+    rpc_text_dump(out, name);
+    if (params) {
+        buf_append_text(out, ",\"params\":");
+        rpc_text_dump(out, params);
     }
-    return 0;
+    return write_end(out, before);
 }

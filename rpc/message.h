@@ -43,7 +43,6 @@ void message_classify(json_t *value, struct message *ret_message);
 int message_write_result(struct buf *out, const json_t *id, const json_t *result);
 int message_write_error(struct buf *out, const json_t *id, int code, const char *text,
                         const json_t *data);
-int message_write_progress(struct buf *out, const json_t *token, double progress, const char *text);
 /* id: NULL: a notification. params: NULL: none. */
 int message_write_request(struct buf *out, const json_t *id, const char *method,
                           const json_t *params);

@@ -75,6 +75,28 @@ void peer_drop(struct rpc_peer *peer, struct rpc_request *request)
     }
 }
 
+int peer_notify(struct rpc_peer *peer, const char *method, json_t *params)
+{
+    json_auto_t *owned = params;
+    size_t before = buf_size(&peer->out);
+    int r = owned ? message_write_request(&peer->out, NULL, method, owned) : -ENOMEM;
+    r = r ? r : buf_append_text(&peer->out, "\n");
+    if (r < 0) {
+        buf_cut(&peer->out, before);
+        return r;
+    }
+    peer->written(peer->arg);
+    return 0;
+}
+
+/* Adds what the request's era requires. 0 or -1. */
+static int complete(const struct rpc_peer *peer, const struct rpc_request *request, json_t *result,
+                    enum mcp_keep keep)
+{
+    const struct mcp_era *era = request->context.era;
+    return era->complete ? era->complete(peer, result, keep) : 0;
+}
+
 /* Appends the response to out: the result, or the error when result is NULL. */
 static int response_write(struct buf *out, const json_t *id, const json_t *result,
                           const char *separator)
@@ -122,7 +144,7 @@ static int response_try(struct rpc_peer *peer, struct rpc_request *request, json
 {
     struct buf *out = request->batch ? &request->batch->responses : &peer->out;
     int r = -ENOMEM;
-    if (result && request->context.era->complete(peer, result, keep) == 0) {
+    if (result && complete(peer, request, result, keep) == 0) {
         r = response_write(out, request->id, result, request->batch ? "," : "\n");
     }
     if (r < 0) {
@@ -161,8 +183,7 @@ static json_t *too_long(bool in_batch)
 void peer_respond_task(struct rpc_peer *peer, struct rpc_request *request, json_t *task,
                        json_t *result)
 {
-    bool whole =
-        task && result && request->context.era->complete(peer, result, MCP_KEEP_UNSAID) == 0;
+    bool whole = task && result && complete(peer, request, result, MCP_KEEP_UNSAID) == 0;
     if (json_object_set_new(task, "result", result) < 0) {
         whole = false;
     }

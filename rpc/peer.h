@@ -31,9 +31,9 @@ enum mcp_keep {
 struct mcp_era {
     const struct rpc_method *methods; /* ends with a NULL name */
     int not_found;                    /* the code for a resource that does not exist */
-    /* Adds what this era requires in every result, and in those that clients may cache. 0 or -1. */
+    /* Adds what this era requires in every result, and in those that clients may cache. 0 or -1.
+     * NULL: nothing. */
     int (*complete)(const struct rpc_peer *peer, json_t *result, enum mcp_keep keep);
-    bool (*has_structured_content)(const struct rpc_peer *peer);
     bool elicits_meanwhile; /* not by ending the call */
     /* As rpc_call_elicit(), for a call that can. */
     void (*elicit)(struct rpc_call *call, const struct rpc_elicitation *elicitation,
@@ -47,6 +47,7 @@ struct request_context {
     bool can_elicit;         /* the client can ask its user */
     bool has_tasks;          /* the client takes a task for a result */
     bool has_ui;             /* the client shows views */
+    bool has_structured;     /* its version has structured content, and links to resources */
     json_t *input_responses; /* owned: ElicitResults by key, or NULL */
 };
 
@@ -98,6 +99,8 @@ void peer_respond_task(struct rpc_peer *peer, struct rpc_request *request, json_
                        json_t *result);
 void peer_refuse(struct rpc_peer *peer, struct rpc_request *request, int code, const char *text,
                  const json_t *data);
+/* Sends a notification. params: stolen; NULL: out of memory. 0 or -ENOMEM: nothing was sent. */
+int peer_notify(struct rpc_peer *peer, const char *method, json_t *params);
 /* Ends a request without a response: frees what it owns, and ends the batch with the last one. */
 void peer_drop(struct rpc_peer *peer, struct rpc_request *request);
 

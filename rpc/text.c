@@ -1,7 +1,6 @@
 #include "rpc/text.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -172,9 +171,9 @@ static int dump_value(struct dump dump, const json_t *value)
     size_t before = buf_size(dump.out);
     if (json_dump_callback(value, dump_chunk, &dump, JSON_COMPACT | JSON_ENCODE_ANY) < 0) {
         buf_cut(dump.out, before);
-        return -ENOMEM;
+        dump.out->error = -ENOMEM;
     }
-    return 0;
+    return buf_error(dump.out);
 }
 
 int rpc_text_dump(struct buf *buf, const json_t *value)

@@ -29,8 +29,8 @@ json_t *rpc_text_value(const char *bytes, size_t size, unsigned depth);
 size_t rpc_text_fitting(const char *bytes, size_t size, size_t *characters);
 
 /* Appends value as compact JSON without any byte at which a line reader could split: besides the C0
- * controls, also DEL, U+0080 to U+009F, U+2028 and U+2029 are escaped. 0 or -ENOMEM; on failure buf
- * is unchanged. */
+ * controls, also DEL, U+0080 to U+009F, U+2028 and U+2029 are escaped. Fails as buf_append()
+ * does, all or nothing. */
 int rpc_text_dump(struct buf *buf, const json_t *value);
 
 /* The same for JSON that is itself read, as text or on a terminal: escapes every invisible

@@ -37,6 +37,7 @@ static json_t *structured_text(json_t *structured, const char *ended, struct buf
         (void)json_object_set_new(structured, "ended_jobs", rpc_text(ended, strlen(ended) - 1));
     }
     if (structured && rpc_text_show(text, structured) < 0) {
+        buf_clear(text, 0);
         json_decref(structured);
         structured = NULL;
     }
