@@ -1,12 +1,9 @@
 #include "base/fd.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/limits.h>
 #include <linux/openat2.h>
-#include <stdbool.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -80,11 +77,8 @@ int fd_write_all(int fd, const void *bytes, size_t size)
 {
     const char *p = bytes;
     while (size > 0) {
-        ssize_t n = write(fd, p, size);
+        ssize_t n = TEMP_FAILURE_RETRY(write(fd, p, size));
         if (n < 0) {
-            if (errno == EINTR) {
-                continue;
-            }
             return -errno;
         }
         p += n;
@@ -96,20 +90,13 @@ int fd_write_all(int fd, const void *bytes, size_t size)
 ssize_t fd_pread_all(int fd, void *bytes, size_t size, uint64_t offset)
 {
     size_t have = 0;
-    while (have < size) {
-        ssize_t n = pread(fd, (char *)bytes + have, size - have, (off_t)(offset + have));
-        if (n < 0 && errno == EINTR) {
-            continue;
-        }
-        if (n < 0) {
-            return -errno;
-        }
-        if (n == 0) {
-            break;
-        }
-        have += (size_t)n;
+    ssize_t n = 1;
+    while (have < size && n > 0) {
+        char *at = (char *)bytes + have;
+        n = TEMP_FAILURE_RETRY(pread(fd, at, size - have, (off_t)(offset + have)));
+        have += n > 0 ? (size_t)n : 0;
     }
-    return (ssize_t)have;
+    return n < 0 ? -errno : (ssize_t)have;
 }
 
 int fd_read_text_at(int dir_fd, const char *path, char *text, size_t size)
@@ -119,23 +106,19 @@ int fd_read_text_at(int dir_fd, const char *path, char *text, size_t size)
         return -errno;
     }
     size_t have = 0;
-    for (;;) {
-        ssize_t n = read(fd, text + have, size - have);
-        if (n < 0) {
-            if (errno == EINTR) {
-                continue;
-            }
-            return -errno;
-        }
-        if (n == 0) {
-            text[have] = '\0';
-            return (int)have;
-        }
-        have += (size_t)n;
-        if (have == size) {
-            return -E2BIG;
-        }
+    ssize_t n = 1;
+    while (have < size && n > 0) {
+        n = TEMP_FAILURE_RETRY(read(fd, text + have, size - have));
+        have += n > 0 ? (size_t)n : 0;
     }
+    if (n < 0) {
+        return -errno;
+    }
+    if (have == size) {
+        return -E2BIG;
+    }
+    text[have] = '\0';
+    return (int)have;
 }
 
 int fd_path(int fd, char *path)

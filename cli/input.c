@@ -19,10 +19,7 @@ int input_read(int fd, struct buf *out)
         if (r < 0) {
             return r;
         }
-        ssize_t size = read(fd, space, PIECE_BYTES);
-        if (size < 0 && errno == EINTR) {
-            continue;
-        }
+        ssize_t size = TEMP_FAILURE_RETRY(read(fd, space, PIECE_BYTES));
         if (size <= 0) {
             return size < 0 ? -errno : 0;
         }

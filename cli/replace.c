@@ -45,11 +45,9 @@ static int lock_directory(struct replace *file, struct fail *ret_fail)
     char path[PATH_MAX];
     memcpy(path, file->path, sizeof path);
     file->directory_fd = open(dirname(path), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int r = file->directory_fd < 0 ? -1 : 0;
-    while (r == 0 && (r = flock(file->directory_fd, LOCK_EX)) < 0 && errno == EINTR) {
-        r = 0;
-    }
-    return r < 0 ? fail_set(ret_fail, errno, "cannot lock the directory of %s", file->path) : 0;
+    bool locked =
+        file->directory_fd >= 0 && TEMP_FAILURE_RETRY(flock(file->directory_fd, LOCK_EX)) == 0;
+    return !locked ? fail_set(ret_fail, errno, "cannot lock the directory of %s", file->path) : 0;
 }
 
 /* Whether the file may be replaced. 0 or -errno. */

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/limits.h"
 #include "base/own.h"
 
 enum overflow_state {
@@ -89,10 +88,7 @@ static void overflow_write(struct overflow *overflow, const char *bytes, size_t 
         overflow->state = OVERFLOW_FULL;
     }
     while (size > 0) {
-        ssize_t n = write(overflow->fd, bytes, size);
-        if (n < 0 && errno == EINTR) {
-            continue;
-        }
+        ssize_t n = TEMP_FAILURE_RETRY(write(overflow->fd, bytes, size));
         if (n <= 0) {
             overflow->state = OVERFLOW_FULL;
             return;

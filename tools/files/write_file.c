@@ -240,11 +240,8 @@ static void write_op_step(void *arg)
     size_t part = op->size - op->done;
     part = part < WRITE_A_TURN ? part : WRITE_A_TURN;
     while (part > 0) {
-        ssize_t size = write(op->fd, op->bytes + op->done, part);
+        ssize_t size = TEMP_FAILURE_RETRY(write(op->fd, op->bytes + op->done, part));
         if (size < 0) {
-            if (errno == EINTR) {
-                continue;
-            }
             write_op_fail(op, errno);
             return;
         }
