@@ -1,7 +1,5 @@
 /* The files that go back with the variables. The sandbox's keeper numbers states of the files as
  * this file tells it to; each state in the history has one. */
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

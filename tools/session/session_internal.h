@@ -1,4 +1,6 @@
 #pragma once
+#include <string.h>
+
 #include "base/fail.h"
 #include "base/loop.h"
 #include "tools/run/fate.h"
@@ -151,10 +153,24 @@ void session_send(struct session *session);
 void session_on_message(void *arg, const struct box_message *message);
 void session_on_cell_ended(void *arg, unsigned processes);
 
+/* The fields of a message to the interpreter: a verb, then names and values. */
+struct session_fields {
+    struct box_field at[23];
+    size_t count;
+};
+
+/* name: static. bytes: borrowed until the message is sent. */
+static inline void session_add_field(struct session_fields *fields, const char *name,
+                                     const char *bytes, size_t size)
+{
+    fields->at[fields->count++] = (struct box_field){name, strlen(name)};
+    fields->at[fields->count++] = (struct box_field){bytes, size};
+}
+
 /* session_packages.c */
-/* Fields of a run: the installed packages. layers: holds the text. Returns how many, at most 2. */
-size_t session_packages_fields(const struct session *session, struct buf *layers,
-                               struct box_field *fields);
+/* Adds the installed packages. layers: holds the text. */
+void session_packages_fields(const struct session *session, struct buf *layers,
+                             struct session_fields *fields);
 /* Whether a run has to wait for --preinstall. */
 bool session_packages_are_awaited(const struct session *session);
 /* Enters PREINSTALLING if --preinstall has not ended; calls session_pump() afterwards. */

@@ -23,21 +23,18 @@ int sessions_new_installs(struct sessions *sessions, const struct install_config
     return r;
 }
 
-size_t session_packages_fields(const struct session *session, struct buf *layers,
-                               struct box_field *fields)
+void session_packages_fields(const struct session *session, struct buf *layers,
+                             struct session_fields *fields)
 {
     const struct sessions *sessions = session->owner;
     const struct box_packages *packages = server_box_packages(sessions->server_box);
-    size_t count = 0;
     for (unsigned n = packages ? box_packages_layers(packages) : 0; n > 0; n--) {
         (void)buf_appendf(layers, "%s%s/%u", buf_size(layers) ? ":" : "",
                           box_packages_path(packages), n);
     }
     if (buf_size(layers) > 0) {
-        fields[count++] = (struct box_field){"packages", 8};
-        fields[count++] = (struct box_field){buf_bytes(layers), buf_size(layers)};
+        session_add_field(fields, "packages", buf_bytes(layers), buf_size(layers));
     }
-    return count;
 }
 
 /* --- --preinstall --- */
@@ -189,15 +186,13 @@ void session_packages_check(struct session *session)
     run->cell = ++session->cell;
     run->started_ns = clock_now_ns();
     (void)snprintf(cell, sizeof cell, "%u", run->cell);
-    struct box_field fields[9] = {{"imports", 7},
-                                  {"cell", 4},
-                                  {cell, strlen(cell)},
-                                  {"code", 4},
-                                  {run->request.code, run->request.code_size}};
-    size_t count = 5 + session_packages_fields(session, &layers, fields + 5);
+    struct session_fields fields = {.at = {{"imports", 7}}, .count = 1};
+    session_add_field(&fields, "cell", cell, strlen(cell));
+    session_add_field(&fields, "code", run->request.code, run->request.code_size);
+    session_packages_fields(session, &layers, &fields);
     session_enter(session, SESSION_CHECKING);
     session_arm_deadline(session);
-    if (box_session_send(session->guest, fields, count) < 0) {
+    if (box_session_send(session->guest, fields.at, fields.count) < 0) {
         session_enter(session, SESSION_FAILOVER);
     }
 }

@@ -48,19 +48,13 @@ static void session_finish(struct session *session)
     session_conclude(session, FATE_NOTHING_TO_RUN, NULL);
 }
 
-/* Returns how many fields, at most 6. */
-static size_t program_fields(const struct run_program *program, struct box_field *fields)
+static void add_program(struct session_fields *fields, const struct run_program *program)
 {
-    if (!program) {
-        return 0;
+    if (program) {
+        session_add_field(fields, "argv", program->argv, program->argv_size);
+        session_add_field(fields, "file", program->file, strlen(program->file));
+        session_add_field(fields, "directory", program->directory, strlen(program->directory));
     }
-    fields[0] = (struct box_field){"argv", 4};
-    fields[1] = (struct box_field){program->argv, program->argv_size};
-    fields[2] = (struct box_field){"file", 4};
-    fields[3] = (struct box_field){program->file, strlen(program->file)};
-    fields[4] = (struct box_field){"directory", 9};
-    fields[5] = (struct box_field){program->directory, strlen(program->directory)};
-    return 6;
 }
 
 /* Output since the last result belongs to the current run. */
@@ -72,22 +66,18 @@ static void record_between(const struct session *session)
     }
 }
 
-/* number: holds a text. Returns how many, at most 4. */
-static size_t files_fields(const struct session *session, char number[16], struct box_field *fields)
+/* number: holds a text. */
+static void add_files(struct session_fields *fields, const struct session *session, char number[16])
 {
     const struct run *run = session->current;
     const struct buf *back = &session->files.back;
-    size_t count = 0;
     if (box_spec_is_written_through(server_box_spec(session->owner->server_box)) && run->files) {
         (void)snprintf(number, 16, "%u", run->files);
-        fields[count++] = (struct box_field){"files", 5};
-        fields[count++] = (struct box_field){number, strlen(number)};
+        session_add_field(fields, "files", number, strlen(number));
     }
     if (buf_size(back) > 0) {
-        fields[count++] = (struct box_field){"files_back", 10};
-        fields[count++] = (struct box_field){buf_bytes(back), buf_size(back)};
+        session_add_field(fields, "files_back", buf_bytes(back), buf_size(back));
     }
-    return count;
 }
 
 /* False: no code may run without a record, and the run was refused. */
@@ -120,24 +110,21 @@ void session_send(struct session *session)
     session->begun = false;
     (void)snprintf(cell, sizeof cell, "%u", run->cell);
     const struct run_request *request = &run->request;
-    struct box_field fields[23] = {{"run", 3}, {"cell", 4}, {cell, strlen(cell)}, {"code", 4}};
-    size_t count = 4;
-    fields[count++] = (struct box_field){request->code, request->code_size};
+    struct session_fields fields = {.at = {{"run", 3}}, .count = 1};
+    session_add_field(&fields, "cell", cell, strlen(cell));
+    session_add_field(&fields, "code", request->code, request->code_size);
     if (request->stdin_text) {
-        fields[count++] = (struct box_field){"stdin", 5};
-        fields[count++] = (struct box_field){request->stdin_text, request->stdin_size};
+        session_add_field(&fields, "stdin", request->stdin_text, request->stdin_size);
     }
-    count += files_fields(session, files, fields + count);
+    add_files(&fields, session, files);
     if (session->transient) {
-        fields[count++] = (struct box_field){"once", 4};
-        fields[count++] = (struct box_field){"1", 1};
+        session_add_field(&fields, "once", "1", 1);
     }
     if (request->shown) {
-        fields[count++] = (struct box_field){"shown", 5};
-        fields[count++] = (struct box_field){"1", 1};
+        session_add_field(&fields, "shown", "1", 1);
     }
-    count += program_fields(request->program, fields + count);
-    count += session_packages_fields(session, &layers, fields + count);
+    add_program(&fields, request->program);
+    session_packages_fields(session, &layers, &fields);
     session_packages_sent(session);
     run->started_ns = clock_now_ns();
     /* Output since the last result comes before the output of this run. */
@@ -154,7 +141,7 @@ void session_send(struct session *session)
     session_arm_deadline(session);
     session_memory_watch(session);
     tool_channel_begin(&session->calls, session->guest, run);
-    int r = box_session_send(session->guest, fields, count);
+    int r = box_session_send(session->guest, fields.at, fields.count);
     if (r < 0) {
         session_enter(session, SESSION_FAILOVER);
         log_debug("tools", "run: %s", strerror(-r));
