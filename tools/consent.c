@@ -1,6 +1,5 @@
 #include "tools/consent.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,13 +14,9 @@ enum { GIVEN_MOST = 1000 /* keys; with more, the user is asked again each time *
 struct consent_wait {
     struct consents *consents;
     struct consent_wait *next;
-    char *key; /* "install numpy" */
-    const char *kind;
-    const char *flag;
-    const char *remedy;
+    char *key;            /* "install numpy" */
+    struct consent about; /* what is static of it */
     struct rpc_call *call;
-    bool may_always;
-    bool each;
     bool can_elicit;
     consent_fn fn;
     void *arg;
@@ -63,8 +58,9 @@ static const char *refusal(const struct consent_wait *wait, enum rpc_elicitation
                    wait->can_elicit
                        ? "The user did not respond."
                        : "This needs the user's approval, and this client cannot ask for it.",
-                   wait->remedy ? wait->remedy : "add ", wait->remedy ? "" : wait->flag,
-                   wait->remedy ? "" : " to the server's command line");
+                   wait->about.remedy ? wait->about.remedy : "add ",
+                   wait->about.remedy ? "" : wait->about.flag,
+                   wait->about.remedy ? "" : " to the server's command line");
     return out;
 }
 
@@ -77,9 +73,9 @@ static void record_elicitation(const struct consent_wait *wait,
         [RPC_ELICITATION_LATER] = "later",
     };
     record_add(wait->consents->record, "question",
-               json_pack("{s:s, s:o, s:s, s:s}", "about", wait->kind, "subject",
+               json_pack("{s:s, s:o, s:s, s:s}", "about", wait->about.kind, "subject",
                          record_message(wait->key, strlen(wait->key)), "answer", answers[response],
-                         "setting", wait->flag));
+                         "setting", wait->about.flag));
 }
 
 static void wait_responded(void *arg, enum rpc_elicitation_outcome response, const json_t *content)
@@ -92,9 +88,9 @@ static void wait_responded(void *arg, enum rpc_elicitation_outcome response, con
     enum consent_outcome outcome = CONSENT_LATER;
     record_elicitation(wait, response);
     if (response == RPC_ELICITATION_ACCEPTED) {
-        bool always = wait->may_always && json_is_true(json_object_get(content, "always"));
-        if (!wait->each) {
-            remember(wait->consents, always ? wait->kind : wait->key);
+        bool always = wait->about.always && json_is_true(json_object_get(content, "always"));
+        if (!wait->about.each) {
+            remember(wait->consents, always ? wait->about.kind : wait->key);
         }
         outcome = CONSENT_GIVEN;
     } else if (response == RPC_ELICITATION_NONE && rpc_call_cancelled(wait->call)) {
@@ -127,11 +123,7 @@ static struct consent_wait *wait_new(struct consents *consents, const struct con
         return NULL;
     }
     wait->consents = consents;
-    wait->kind = consent->kind;
-    wait->flag = consent->flag;
-    wait->remedy = consent->remedy;
-    wait->each = consent->each;
-    wait->may_always = consent->always != NULL;
+    wait->about = *consent;
     wait->next = consents->waiting;
     consents->waiting = wait;
     return wait;
@@ -150,8 +142,8 @@ void consents_ask(struct consents *consents, struct rpc_call *call, const struct
     wait->call = call;
     wait->fn = fn;
     wait->arg = arg;
-    if (!wait->each && (json_object_get(consents->given, wait->kind) ||
-                        json_object_get(consents->given, wait->key))) {
+    if (!wait->about.each && (json_object_get(consents->given, wait->about.kind) ||
+                              json_object_get(consents->given, wait->key))) {
         wait_end(wait);
         fn(arg, CONSENT_GIVEN, NULL, NULL);
         return;

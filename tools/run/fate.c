@@ -1,7 +1,6 @@
 #include "tools/run/fate.h"
 
 #include <signal.h>
-#include <stdio.h>
 
 #include "base/clock.h"
 

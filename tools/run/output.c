@@ -258,9 +258,17 @@ static void clean(struct cleaner *cleaner, const char *bytes, size_t size)
     }
 }
 
-/* Appends the tail's bytes in order. */
-static void append_tail(const struct output *output, size_t size, struct buf *raw)
+/* How many bytes of the tail's ring are used. */
+static size_t tail_size(const struct output *output)
 {
+    uint64_t beyond = output->tail ? output->kept_total - output->head_size : 0;
+    return beyond < LIMIT_OUTPUT_TAIL_BYTES ? (size_t)beyond : LIMIT_OUTPUT_TAIL_BYTES;
+}
+
+/* Appends the tail's bytes in order. */
+static void append_tail(const struct output *output, struct buf *raw)
+{
+    size_t size = tail_size(output);
     size_t start = size < LIMIT_OUTPUT_TAIL_BYTES ? 0 : output->tail_at;
     size_t part = LIMIT_OUTPUT_TAIL_BYTES - start;
     part = part < size ? part : size;
@@ -273,10 +281,8 @@ static void append_tail(const struct output *output, size_t size, struct buf *ra
 int output_append_raw(const struct output *output, struct buf *raw)
 {
     OWNED(buf_done) struct buf all = BUF_EMPTY;
-    uint64_t beyond = output->tail ? output->kept_total - output->head_size : 0;
-    size_t there = beyond < LIMIT_OUTPUT_TAIL_BYTES ? (size_t)beyond : LIMIT_OUTPUT_TAIL_BYTES;
     buf_append(&all, output->head, output->head_size);
-    append_tail(output, there, &all);
+    append_tail(output, &all);
     const char *at = buf_bytes(&all);
     const char *end = at + buf_size(&all);
     while (at < end) {
@@ -291,10 +297,8 @@ int output_append_raw(const struct output *output, struct buf *raw)
 char *output_last_line(const struct output *output, char *out, size_t size)
 {
     OWNED(buf_done) struct buf raw = BUF_EMPTY;
-    uint64_t beyond = output->tail ? output->kept_total - output->head_size : 0;
-    size_t there = beyond < LIMIT_OUTPUT_TAIL_BYTES ? (size_t)beyond : LIMIT_OUTPUT_TAIL_BYTES;
-    buf_append(&raw, output->head, there == 0 ? output->head_size : 0);
-    append_tail(output, there, &raw);
+    buf_append(&raw, output->head, tail_size(output) == 0 ? output->head_size : 0);
+    append_tail(output, &raw);
     const char *bytes = buf_bytes(&raw);
     size_t end = buf_size(&raw);
     size_t start = 0;
@@ -373,13 +377,12 @@ int output_compose(const struct output *output, struct buf *text)
     struct cleaner cleaner = {.text = text,
                               .line_start = buf_size(text),
                               .marks = output->stream_bytes[0] && output->stream_bytes[1]};
-    uint64_t beyond = output->tail ? output->kept_total - output->head_size : 0;
-    size_t size = beyond < LIMIT_OUTPUT_TAIL_BYTES ? (size_t)beyond : LIMIT_OUTPUT_TAIL_BYTES;
-    uint64_t omitted = beyond - size;
+    size_t size = tail_size(output);
+    uint64_t omitted = output->tail ? output->kept_total - output->head_size - size : 0;
     size_t head_size =
         omitted > 0 ? whole_size(output->head, output->head_size) : output->head_size;
     buf_append(&raw, output->head, head_size);
-    append_tail(output, size, &raw);
+    append_tail(output, &raw);
     if (buf_error(&raw)) {
         return -ENOMEM;
     }

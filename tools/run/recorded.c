@@ -8,7 +8,7 @@
 #include "base/own.h"
 #include "record/record.h"
 #include "rpc/text.h"
-#include "tools/run/run.h"
+#include "tools/run/structured.h"
 
 /* NULL: not in the record. */
 static const char *const fact_names[RUN_FACT_COUNT] = {
@@ -104,22 +104,6 @@ static void set(json_t *event, const char *key, json_t *value)
     (void)json_object_set_new(event, key, value);
 }
 
-static json_t *fact_value(const struct run *run, enum run_fact fact)
-{
-    const struct run_text *text = &run->facts[fact];
-    if (text->size == 0) {
-        return NULL;
-    }
-    if (fact > RUN_LISTS) {
-        return rpc_text(text->data, text->size);
-    }
-    json_t *items = json_array();
-    for (const char *at = NULL; (at = run_next_item(run, fact, at));) {
-        (void)json_array_append_new(items, rpc_text(at, strlen(at)));
-    }
-    return items;
-}
-
 /* What the call did before its code. */
 static void record_before(const struct run *run)
 {
@@ -127,10 +111,10 @@ static void record_before(const struct run *run)
     if (run_fact(run, RUN_BACK)[0]) {
         json_t *event = recorded_event(&run->recording);
         set(event, "to", json_integer((json_int_t)run->back_cell));
-        set(event, "text", fact_value(run, RUN_BACK));
-        set(event, "name", fact_value(run, RUN_BACK_NAME));
-        set(event, "left", fact_value(run, RUN_LEFT_STATE));
-        set(event, "files", fact_value(run, RUN_FILES_BACK));
+        set(event, "text", structured_fact(run, RUN_BACK));
+        set(event, "name", structured_fact(run, RUN_BACK_NAME));
+        set(event, "left", structured_fact(run, RUN_LEFT_STATE));
+        set(event, "files", structured_fact(run, RUN_FILES_BACK));
         record_add(record, run_fact(run, RUN_BACK_NAME)[0] ? "restore" : "undo", event);
     }
     if (run->was_reset) {
@@ -287,7 +271,7 @@ void recorded_result(struct run *run, const json_t *images)
     set_end(run, event);
     for (unsigned fact = 0; fact < RUN_FACT_COUNT; fact++) {
         if (fact_names[fact]) {
-            set(event, fact_names[fact], fact_value(run, (enum run_fact)fact));
+            set(event, fact_names[fact], structured_fact(run, (enum run_fact)fact));
         }
     }
     set_output(run, event);
@@ -297,9 +281,9 @@ void recorded_result(struct run *run, const json_t *images)
         json_t *saved = recorded_event(&run->recording);
         set(saved, "cell", json_integer((json_int_t)run->cell));
         set(saved, "name", json_string(run->request.save));
-        set(saved, "saved", fact_value(run, RUN_SAVED));
-        set(saved, "why", fact_value(run, RUN_UNSAVED));
-        set(saved, "dropped", fact_value(run, RUN_SAVE_DROPPED));
+        set(saved, "saved", structured_fact(run, RUN_SAVED));
+        set(saved, "why", structured_fact(run, RUN_UNSAVED));
+        set(saved, "dropped", structured_fact(run, RUN_SAVE_DROPPED));
         record_add(record, "checkpoint", saved);
     }
 }

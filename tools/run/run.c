@@ -7,7 +7,6 @@
 
 #include "base/buf.h"
 #include "base/own.h"
-#include "tools/run/recorded.h"
 
 enum { LINE_BYTES = 4096 }; /* of a job's line that has not ended */
 

@@ -9,7 +9,6 @@
 #include "base/parse.h"
 #include "rpc/text.h"
 #include "tools/content/resource_uri.h"
-#include "tools/run/run.h"
 
 /* The others are "crashed". */
 static const char *const statuses[RUN_OUTCOME_COUNT] = {
@@ -23,11 +22,20 @@ static void set(json_t *object, const char *key, json_t *value)
     (void)json_object_set_new(object, key, value);
 }
 
-/* New; NULL: there is no such fact. */
-static json_t *text_of(const struct run *run, enum run_fact fact)
+json_t *structured_fact(const struct run *run, enum run_fact fact)
 {
     const struct run_text *text = &run->facts[fact];
-    return text->size > 0 ? rpc_text(text->data, text->size) : NULL;
+    if (text->size == 0) {
+        return NULL;
+    }
+    if (fact > RUN_LISTS) {
+        return rpc_text(text->data, text->size);
+    }
+    json_t *items = json_array();
+    for (const char *at = NULL; (at = run_next_item(run, fact, at));) {
+        (void)json_array_append_new(items, rpc_text(at, strlen(at)));
+    }
+    return items;
 }
 
 static json_t *number_of(const struct run *run, enum run_fact fact)
@@ -37,21 +45,13 @@ static json_t *number_of(const struct run *run, enum run_fact fact)
     return sound ? json_integer((json_int_t)value) : NULL;
 }
 
-static json_t *strings_of(const struct run *run, enum run_fact list)
-{
-    json_t *strings = json_array();
-    for (const char *at = NULL; (at = run_next_item(run, list, at));) {
-        (void)json_array_append_new(strings, rpc_text(at, strlen(at)));
-    }
-    return strings;
-}
-
-/* As the status line has them. */
+/* As the status line has them. NULL: there are none. */
 static json_t *variables_of(const struct run *run)
 {
-    json_t *list = json_array();
+    json_t *list = NULL;
     for (struct run_change var = {}; run_next_change(run, RUN_VARS, &var);) {
         OWNED(buf_done) struct buf text = BUF_EMPTY;
+        list = list ? list : json_array();
         if (run_append_var(&text, &var) == 0) {
             (void)json_array_append_new(list, rpc_text(buf_bytes(&text), buf_size(&text)));
         }
@@ -87,11 +87,11 @@ static json_t *files_of(const struct run *run)
 
 static json_t *error_of(const struct run *run)
 {
-    return json_pack("{s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*}", "type",
-                     text_of(run, RUN_ERROR_TYPE), "message", text_of(run, RUN_ERROR_MESSAGE),
-                     "cell", number_of(run, RUN_ERROR_CELL), "line", number_of(run, RUN_ERROR_LINE),
-                     "where", text_of(run, RUN_WHERE), "traceback", text_of(run, RUN_TRACEBACK),
-                     "hint", text_of(run, RUN_HINT));
+    return json_pack(
+        "{s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*}", "type", structured_fact(run, RUN_ERROR_TYPE),
+        "message", structured_fact(run, RUN_ERROR_MESSAGE), "cell", number_of(run, RUN_ERROR_CELL),
+        "line", number_of(run, RUN_ERROR_LINE), "where", structured_fact(run, RUN_WHERE),
+        "traceback", structured_fact(run, RUN_TRACEBACK), "hint", structured_fact(run, RUN_HINT));
 }
 
 static json_t *stream_of(const struct output *output)
@@ -106,18 +106,19 @@ static json_t *back_of(const struct run *run)
     const char *by = run_fact(run, RUN_BACK_NAME)[0] ? "restore" : "undo";
     return run_fact(run, RUN_BACK)[0]
                ? json_pack("{s:s, s:I, s:o*, s:o*, s:o*}", "by", by, "cell",
-                           (json_int_t)run->back_cell, "name", text_of(run, RUN_BACK_NAME), "left",
-                           text_of(run, RUN_LEFT_STATE), "files", text_of(run, RUN_FILES_BACK))
+                           (json_int_t)run->back_cell, "name", structured_fact(run, RUN_BACK_NAME),
+                           "left", structured_fact(run, RUN_LEFT_STATE), "files",
+                           structured_fact(run, RUN_FILES_BACK))
                : NULL;
 }
 
 /* Whether the requested name was saved; NULL: none was requested, or the call did not reach it. */
 static json_t *checkpoint_of(const struct run *run)
 {
-    json_t *why = text_of(run, RUN_UNSAVED);
+    json_t *why = structured_fact(run, RUN_UNSAVED);
     return run_fact(run, RUN_SAVED)[0]
                ? json_pack("{s:s, s:b, s:o*, s:o*}", "name", run->request.save, "saved", !why,
-                           "reason", why, "dropped", text_of(run, RUN_SAVE_DROPPED))
+                           "reason", why, "dropped", structured_fact(run, RUN_SAVE_DROPPED))
                : NULL;
 }
 
@@ -134,29 +135,20 @@ static void set_states(json_t *object, const struct run *run)
     }
     set(object, "threads_lost", number_of(run, RUN_THREADS));
     set(object, "processes_killed", number_of(run, RUN_PROCESSES));
-    set(object, "gone", text_of(run, RUN_GONE));
-    set(object, "older", text_of(run, RUN_OLDER));
-    set(object, "named_states", text_of(run, RUN_NAMED_STATES));
-    set(object, "files_note", text_of(run, RUN_FILES_NOTE));
-    set(object, "tools", text_of(run, RUN_TOOLS));
-    set(object, "not_undone", text_of(run, RUN_NOT_UNDONE));
-    set(object, "memory", text_of(run, RUN_MEMORY));
-    set(object, "before", text_of(run, RUN_BEFORE));
+    set(object, "gone", structured_fact(run, RUN_GONE));
+    set(object, "older", structured_fact(run, RUN_OLDER));
+    set(object, "named_states", structured_fact(run, RUN_NAMED_STATES));
+    set(object, "files_note", structured_fact(run, RUN_FILES_NOTE));
+    set(object, "tools", structured_fact(run, RUN_TOOLS));
+    set(object, "not_undone", structured_fact(run, RUN_NOT_UNDONE));
+    set(object, "memory", structured_fact(run, RUN_MEMORY));
+    set(object, "before", structured_fact(run, RUN_BEFORE));
 }
 
 json_t *structured_value(const struct run *run)
 {
     const struct run_text *text = &run->facts[RUN_JSON];
     return text->size > 0 ? rpc_text_value(text->data, text->size, LIMIT_RESULT_JSON_DEPTH) : NULL;
-}
-
-/* list: stolen; left out if it is empty. */
-static void set_list(json_t *object, const char *key, json_t *list)
-{
-    if (json_array_size(list) > 0) {
-        (void)json_object_set(object, key, list);
-    }
-    json_decref(list);
 }
 
 json_t *structured_run(const struct run *run, bool has_images)
@@ -187,7 +179,7 @@ json_t *structured_run(const struct run *run, bool has_images)
     if (truncated && run->output.file[0]) {
         set(object, "output_file", json_string(run->output.file));
     }
-    set(object, "result", text_of(run, RUN_VALUE));
+    set(object, "result", structured_fact(run, RUN_VALUE));
     set(object, "result_json", structured_value(run));
     json_auto_t *error = error_of(run);
     if (json_object_size(error) > 0) {
@@ -198,10 +190,10 @@ json_t *structured_run(const struct run *run, bool has_images)
     } else if (run->end.outcome == RUN_CRASHED) {
         set(object, "signal", json_integer(run->end.process.code));
     }
-    set_list(object, "variables", variables_of(run));
-    set_list(object, "notes", strings_of(run, RUN_NOTES));
+    set(object, "variables", variables_of(run));
+    set(object, "notes", structured_fact(run, RUN_NOTES));
     if (has_images) {
-        set_list(object, "images", strings_of(run, RUN_IMAGES));
+        set(object, "images", structured_fact(run, RUN_IMAGES));
     }
     set(object, "cpu_ms", number_of(run, RUN_CPU_MS));
     set(object, "peak_memory_bytes", number_of(run, RUN_PEAK_BYTES));
