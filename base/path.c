@@ -1,6 +1,5 @@
 #include "base/path.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 const char *path_behind(const char *path, const char *directory)

@@ -229,3 +229,10 @@ int word_append_quoted(struct buf *buf, const char *bytes, size_t size)
     char text[WORD_PHRASE + 1];
     return buf_append_text(buf, word_quote(bytes, size, text, sizeof text));
 }
+
+int word_append_visible(struct buf *buf, const char *bytes, size_t size)
+{
+    char text[WORD_ESCAPE_MOST + 1];
+    unsigned change = 0;
+    return buf_append(buf, text, write_safe(bytes, size, "", text, sizeof text, &change));
+}

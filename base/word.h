@@ -49,3 +49,5 @@ int word_append(struct buf *buf, const char *bytes, size_t size);
  * list. */
 int word_append_next(struct buf *buf, const char *bytes, size_t size);
 int word_append_quoted(struct buf *buf, const char *bytes, size_t size);
+/* Appends one character, or a byte that is not UTF-8, as word_line() writes it. */
+int word_append_visible(struct buf *buf, const char *bytes, size_t size);

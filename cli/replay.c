@@ -9,7 +9,6 @@
 #include "base/buf.h"
 #include "base/embed.h"
 #include "base/own.h"
-#include "base/word.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
 #include "cli/own_client.h"

@@ -3,7 +3,6 @@
  * In every case it kills the sandbox first. */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
 #include <unistd.h>

@@ -9,7 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/buf.h"
 #include "base/own.h"
 #include "base/utf8.h"
 #include "base/word.h"
@@ -66,10 +65,7 @@ static size_t filter_one(struct terminal *terminal, const char *bytes, size_t si
     if (colours > 0) {
         terminal->coloured = true;
     } else if (length < 0 || is_obeyed(utf8_code(bytes, length))) {
-        char one[5] = "";
-        char shown[WORD_ESCAPE_MOST + 1];
-        memcpy(one, bytes, piece);
-        (void)buf_append_text(out, one[0] ? word_line(one, shown, sizeof shown) : "\\x00");
+        (void)word_append_visible(out, bytes, piece);
         return piece;
     }
     (void)buf_append(out, bytes, piece);

@@ -7,8 +7,8 @@
 #include "base/buf.h"
 #include "base/own.h"
 #include "base/sha256.h"
-#include "record/book.h"
 #include "record/escape.h"
+#include "record/export.h"
 
 enum { LINES_SHOWN = 20, LINE_BYTES = 1000 };
 
@@ -147,25 +147,12 @@ static bool same_outcome(const json_t *was, const json_t *now, struct buf *out)
 
 /* --- output --- */
 
-/* Appends what was printed to this stream; NULL: to any. */
-static void append_stream(struct buf *out, const json_t *result, const char *stream)
-{
-    size_t i = 0;
-    json_t *piece = NULL;
-    json_array_foreach (json_object_get(result, "output"), i, piece) {
-        const json_t *text = json_array_get(piece, 1);
-        if (!stream || strcmp(json_string_value(json_array_get(piece, 0)), stream) == 0) {
-            buf_append(out, json_string_value(text), json_string_length(text));
-        }
-    }
-}
-
 static bool same_stream(const char *stream, const json_t *was, const json_t *now, struct buf *out)
 {
     OWNED(buf_done) struct buf one = BUF_EMPTY;
     OWNED(buf_done) struct buf other = BUF_EMPTY;
-    append_stream(&one, was, stream);
-    append_stream(&other, now, stream);
+    record_join_output(was, stream, &one);
+    record_join_output(now, stream, &other);
     return same_text(stream, &one, &other, out);
 }
 
@@ -176,7 +163,7 @@ static const char *hash_of(const json_t *result, char out[SHA256_TEXT])
     if (hash[0]) {
         return hash;
     }
-    append_stream(&text, result, NULL);
+    record_join_output(result, /* stream= */ NULL, &text);
     return sha256_of(buf_bytes(&text), buf_size(&text), out);
 }
 

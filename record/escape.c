@@ -7,15 +7,6 @@
 #include "base/utf8.h"
 #include "base/word.h"
 
-/* Appends one character that is not shown as it is. */
-static void append_visible(struct buf *out, const char *bytes, size_t size)
-{
-    char one[5] = "";
-    char shown[WORD_ESCAPE_MOST + 1];
-    memcpy(one, bytes, size);
-    buf_append_text(out, one[0] ? word_line(one, shown, sizeof shown) : "\\x00");
-}
-
 static const char *entity_of(char c)
 {
     return c == '&'    ? "&amp;"
@@ -44,7 +35,7 @@ static void escape(struct buf *out, const char *text, size_t size, const char *k
         if (entity) {
             buf_append_text(out, entity);
         } else if (!seen) {
-            append_visible(out, text + at, piece);
+            (void)word_append_visible(out, text + at, piece);
         }
         at += piece;
     }

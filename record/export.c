@@ -40,12 +40,14 @@ bool record_is_of(const struct record_entry *entry, const char *session)
     return !session || !of[0] || strcmp(of, session) == 0;
 }
 
-void record_join_output(const json_t *result, struct buf *out)
+void record_join_output(const json_t *result, const char *stream, struct buf *out)
 {
     size_t i = 0;
     json_t *piece = NULL;
     json_array_foreach (json_object_get(result, "output"), i, piece) {
         const json_t *text = json_array_get(piece, 1);
-        buf_append(out, json_string_value(text), json_string_length(text));
+        if (!stream || strcmp(json_string_value(json_array_get(piece, 0)), stream) == 0) {
+            buf_append(out, json_string_value(text), json_string_length(text));
+        }
     }
 }

@@ -21,8 +21,8 @@ const char *record_image_type(const json_t *data);
 /* Whether the entry belongs to this session, or to none. session NULL: to any. */
 bool record_is_of(const struct record_entry *entry, const char *session);
 
-/* Appends all that was printed, in its order. */
-void record_join_output(const json_t *result, struct buf *out);
+/* Appends all that was printed, in its order; to this stream, or to any (NULL). */
+void record_join_output(const json_t *result, const char *stream, struct buf *out);
 
 void record_export_html(const struct record_book *book, const char *session, struct buf *out,
                         struct buf *notes);

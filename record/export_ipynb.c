@@ -6,10 +6,8 @@
 
 #include "base/buf.h"
 #include "base/own.h"
-#include "record/escape.h"
 #include "record/export.h"
 #include "record/fence.h"
-#include "record/show.h"
 #include "rpc/text.h"
 
 static json_t *text_new(const struct buf *text)
@@ -131,7 +129,7 @@ static void add_other(json_t *cells, const struct record_entry *entry)
                 record_fate_text(entry->fate));
     record_fence(&text, "", json_string_value(status), json_string_length(status));
     record_fence(&text, "python", json_string_value(code), json_string_length(code));
-    record_join_output(entry->result, &printed);
+    record_join_output(entry->result, /* stream= */ NULL, &printed);
     record_fence(&text, "", buf_bytes(&printed), buf_size(&printed));
     add_markdown(cells, &text);
 }

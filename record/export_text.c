@@ -1,6 +1,5 @@
 /* The record as Markdown and as a Python script. */
 #include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/buf.h"
@@ -49,7 +48,7 @@ void record_export_md(const struct record_book *book, const char *session, struc
         }
         fence_member(out, "python", entry->event, "code");
         fence_member(out, "", json_object_get(entry->event, "arguments"), "content");
-        record_join_output(entry->result, &printed);
+        record_join_output(entry->result, /* stream= */ NULL, &printed);
         record_fence(out, "", buf_bytes(&printed), buf_size(&printed));
         fence_member(out, "", entry->result, "value");
         fence_member(out, "", entry->result, "traceback");
@@ -132,7 +131,7 @@ void record_export_py(const struct record_book *book, const char *session, struc
         } else {
             comment_member(out, "# code: ", entry->event, "code");
         }
-        record_join_output(entry->result, &printed);
+        record_join_output(entry->result, /* stream= */ NULL, &printed);
         comment(out, "#   ", buf_bytes(&printed), buf_size(&printed));
         comment_member(out, "# Out: ", entry->result, "value");
         comment_member(out, "#   ", entry->result, "traceback");

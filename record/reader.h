@@ -2,7 +2,6 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 #include "base/fail.h"
 #include "base/sha256.h"

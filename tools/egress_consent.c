@@ -10,8 +10,6 @@
 #include "rpc/call.h"
 #include "rpc/code.h"
 #include "tools/box/tool.h"
-#include "tools/consent.h"
-#include "tools/run/run.h"
 
 struct held_run {
     struct held_run *next;

@@ -1,7 +1,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "rpc/call.h"
 #include "rpc/code.h"
 #include "tools/box/tool.h"

@@ -1,5 +1,3 @@
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"

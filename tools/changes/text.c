@@ -1,6 +1,5 @@
 #include "tools/changes/text.h"
 
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -3,7 +3,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "base/limits.h"
 #include "base/own.h"
 #include "tools/changes/lines.h"
 #include "tools/changes/text.h"

@@ -25,7 +25,6 @@
 #include "base/own.h"
 #include "base/word.h"
 #include "guest/guest.h"
-#include "sandbox/sandbox.h"
 #include "tools/box/server_sandbox.h"
 #include "tools/install/install_log.h"
 #include "tools/install/install_policy.h"

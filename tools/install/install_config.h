@@ -1,6 +1,5 @@
 #pragma once
 #include <stdbool.h>
-#include <stdint.h>
 
 /* The flags of install_package. All strings are borrowed. */
 
