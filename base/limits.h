@@ -54,6 +54,11 @@
 /* What people see of the values of a run, as JSON, and the results whose data is kept for views. */
 #define LIMIT_VIEW_BYTES (100UL << 10)
 #define LIMIT_VIEWS 32U
+/* Changes under review have parts of LIMIT_VIEW_BYTES: the lists whose parts are kept, what the
+ * parts of one take, and the diff of a file among others. */
+#define LIMIT_REVIEWS 4U
+#define LIMIT_REVIEW_BYTES (8UL << 20)
+#define LIMIT_REVIEW_FILE_BYTES (1UL << 20)
 #define LIMIT_VIEW_LIBRARY_PART_BYTES (512UL << 10) /* of a library's script, in one result */
 #define LIMIT_VIEW_LIBRARY_PARTS 64U
 /* Name of an overflow file. Twice that is enough for its path. */

@@ -6,7 +6,7 @@
   const root = document.documentElement;
   const main = document.getElementById("view");
   const mayAsk = root.dataset.scripts === "ask";
-  const LINES = 24, LINES_KEPT = 18, ROWS = 10, ROWS_MORE = 50, CODE_MAX = 50000, DIFF_OPEN = 120;
+  const LINES = 24, LINES_KEPT = 18, ROWS = 10, ROWS_MORE = 50, CODE_MAX = 50000, DIFF_OPEN = 120, DIFF_LINES = 200, PARTS_AT_ONCE = 5;
 
   /* ---- elements ---- */
 
@@ -121,21 +121,23 @@
 
   /* ---- text ---- */
 
+  function showAll(lines, element, add) {
+    const more = button("more", "Show all " + plural(lines.length, "line"), () => {
+      add();
+      more.remove();
+      element.tabIndex = element.tabIndex < 0 ? -1 : 0;
+      element.focus({ preventScroll: true });
+      fit();
+    });
+    return more;
+  }
+
   function long(name, text) {
     const lines = text.split("\n");
     const pre = make("pre", { class: name });
     if (lines.length <= LINES) return put(pre, text);
     put(pre, lines.slice(0, LINES_KEPT).join("\n"));
-    const box = make("div", {}, pre);
-    const more = button("more", "Show all " + plural(lines.length, "line"), () => {
-      put(pre, "\n" + lines.slice(LINES_KEPT).join("\n"));
-      more.remove();
-      pre.tabIndex = -1;
-      pre.focus({ preventScroll: true });
-      fit();
-    });
-    box.append(more);
-    return box;
+    return make("div", {}, pre, showAll(lines, pre, () => put(pre, "\n" + lines.slice(LINES_KEPT).join("\n"))));
   }
 
   const TOKEN = new RegExp([
@@ -467,12 +469,12 @@
   const QUOTED = '"(?:\\\\.|[^"\\\\])*"';
   const LISTED = new RegExp("^([+~-]) (" + QUOTED + "|.*?)((?: (?:\\+\\d+ -\\d+|[\\d.]+ [kMGT]?B|symlink to .*?|symlink|special file))*)((?: \\([^()]*\\))*)$");
 
-  /* The files of a patch. Lines of a hunk are counted: what they begin with is the files' own. */
+  /* Where the files of a patch begin. Lines of a hunk are counted: what they begin with is the files' own. */
   function parsePatch(text) {
-    const files = [], lines = text.split("\n");
+    const files = [];
     let file = null, left = [0, 0];
-    for (const line of lines) {
-      if (file && (left[0] > 0 || left[1] > 0)) {
+    for (const line of text.split("\n")) {
+      if (left[0] > 0 || left[1] > 0) {
         const sign = line[0];
         if (sign !== "+" && sign !== "\\") left[0]--;
         if (sign !== "-" && sign !== "\\") left[1]--;
@@ -480,36 +482,24 @@
         continue;
       }
       const hunk = /^@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@/.exec(line);
-      const path = /^(?:---|\+\+\+) (?:"[ab]\/((?:\\.|[^"\\])*)"|[ab]\/(.*?))\t?$/.exec(line);
-      const other = new RegExp("^# (" + QUOTED + "|[^:]*): (.*)$").exec(line);
-      if (line.startsWith("diff --git ")) {
-        const [, quoted, plain] = /^diff --git .* (?:"b\/((?:\\.|[^"\\])*)"|b\/(.*))$/.exec(line) || [null, null, line];
-        files.push(file = { path: plain || '"' + quoted + '"', lines: [], sign: "~" });
-      } else if (file && hunk) {
+      const other = /^# (.*): (.*)$/.exec(line);
+      if (other || line.startsWith("diff --git ") || !file) {
+        const [, quoted, plain] = /^diff --git .* (?:("b\/(?:\\.|[^"\\])*")|b\/(.*))$/.exec(line) || [null, null, other ? other[1] : line];
+        files.push(file = { path: quoted ? '"' + quoted.slice(3) : plain, lines: [], sign: "~", note: other ? other[2] : "" });
+      } else if (hunk) {
         left = [Number(hunk[1] ?? 1), Number(hunk[2] ?? 1)];
         file.lines.push(line);
-      } else if (file && /^(new|deleted) file mode/.test(line)) file.sign = line[0] === "n" ? "+" : "-";
-      else if (file && path) file.path = path[2] ?? '"' + path[1] + '"';
-      else if (other) files.push({ path: other[1], lines: [], sign: "~", note: other[2] });
-      else if (file && line.startsWith("\\")) file.lines.push(line);
-      else if (line.startsWith("[")) file = null;
+      } else if (/^(new|deleted) file mode/.test(line)) file.sign = line[0] === "n" ? "+" : "-";
+      else if (line.startsWith("\\")) file.lines.push(line);
+      else if (line.startsWith("[")) break;
     }
+    if (file) file.isCut = left[0] > 0 || left[1] > 0;
     return files;
   }
 
-  const ESCAPES = { a: "\x07", b: "\b", f: "\f", n: "\n", r: "\r", t: "\t", v: "\v" };
-
-  /* The bytes of a path. The list puts more paths in quotes than a patch does. */
-  function bytesOf(path) {
-    const utf8 = (text) => String.fromCharCode(...new TextEncoder().encode(text));
-    if (path[0] !== '"') return utf8(path);
-    return path.slice(1, -1).replace(/\\([0-7]{3})|\\(.)|[^\\]+/gs, (all, octal, letter) =>
-      octal ? String.fromCharCode(parseInt(octal, 8)) : letter ? ESCAPES[letter] ?? letter : utf8(all));
-  }
-
-  function parseList(text) {
-    return text.split("\n").map((line) => LISTED.exec(line)).filter(Boolean)
-      .map(([, sign, path, what, marks]) => ({ sign, path, what: what.trim(), marks: [...marks.matchAll(/\(([^()]*)\)/g)].map((mark) => mark[1]) }));
+  function parseLine(line) {
+    const [, sign, path, what, marks] = LISTED.exec(line) || [null, "~", line, "", ""];
+    return { sign, path, what: what.trim(), marks: [...marks.matchAll(/\(([^()]*)\)/g)].map((mark) => mark[1]) };
   }
 
   const SIGN_NAMES = { "+": ["new", "new"], "~": ["edit", "changed"], "-": ["gone", "removed"] };
@@ -519,36 +509,85 @@
   }
 
   function diff(lines) {
-    const pre = make("pre", { class: "diff", tabindex: "0" });
-    for (const line of lines) {
-      const name = { "+": "add", "-": "del", "@": "at", "\\": "at" }[line[0]];
-      pre.append(put(make("span", { class: name }), line));
+    const pre = make("pre", { class: "diff", tabindex: "0", role: "region", "aria-label": "Lines that differ" });
+    const box = make("div", {}, pre);
+    function add(from, to) {
+      for (const line of lines.slice(from, to)) {
+        const name = { "+": "add", "-": "del", "@": "at", "\\": "at" }[line[0]];
+        pre.append(put(make("span", { class: name }), line));
+      }
     }
-    return pre;
+    add(0, DIFF_LINES);
+    if (lines.length > DIFF_LINES) box.append(showAll(lines, pre, () => add(DIFF_LINES)));
+    return box;
   }
 
-  function changedFile(row, patch, open) {
-    const [name, word] = SIGN_NAMES[row.sign] || ["edit", "changed"];
-    const title = [make("span", { class: name }, word), put(make("span", { class: "path" }), row.path),
-      row.what ? put(make("span", { class: "dim" }), row.what) : null,
-      patch && patch.note ? put(make("span", { class: "dim" }), patch.note) : null, ...row.marks.map(mark)];
-    if (!patch || !patch.lines.length) return make("div", { class: "file" }, make("p", {}, ...title));
-    return make("details", { class: "file", open, ontoggle: fit }, make("summary", {}, ...title), diff(patch.lines));
+  function changedFile(file) {
+    const [name, word] = SIGN_NAMES[file.sign] || ["edit", "changed"];
+    const parsed = file.patch ? parsePatch(file.patch) : [file];
+    const lines = parsed.flatMap((one) => one.lines || []), notes = lines.length ? [] : parsed.map((one) => one.note);
+    if (parsed.some((one) => one.isCut)) notes.push("the rest is in what follows");
+    const title = [make("span", { class: name }, word), put(make("span", { class: "path" }), file.path),
+      ...[file.what, ...notes].filter(Boolean).map((text) => put(make("span", { class: "dim" }), text)), ...list(file.marks).map(mark)];
+    if (!lines.length) return make("div", { class: "file" }, make("p", {}, ...title));
+    const box = make("details", { class: "file", open: file.open, ontoggle: () => {
+      file.open = box.open;
+      if (box.open && !box.children[1]) box.append(diff(lines)); /* of thousands of files only of those that are read */
+      fit();
+    } }, make("summary", {}, ...title), file.open ? diff(lines) : null);
+    return box;
   }
 
-  function showChanges(listText, patchText) {
-    const patches = parsePatch(patchText);
-    let rows = parseList(listText);
+  /* files: of which the list tells. end: its last line. next: where more of them are. */
+  function showChanges(files, end, next) {
+    const [outcome, ...rest] = segments(end).join(" | ").split("; ");
+    const all = parseInt(outcome, 10) || files.length, inParts = Boolean(next);
+    const rows = make("div", { class: "files" }), note = make("span", { role: "status" });
+    const more = button("more", "More changes", load);
+
+    function fill(from) {
+      while (rows.children.length > from) rows.lastChild.remove();
+      rows.append(...files.slice(from).map(changedFile));
+      more.hidden = !next || !capabilities.serverTools;
+      note.textContent = !inParts ? "" : files.length.toLocaleString("en") + " of " + plural(all, "change") +
+        (next && more.hidden ? ". This app does not pass on the others: ask for one directory after the other." : "");
+      fit();
+    }
+
+    async function load() {
+      const before = files.length;
+      more.disabled = true;
+      try {
+        for (let i = 0; next && i < PARTS_AT_ONCE; i++) next = addFiles(files, JSON.parse(await read(next)));
+        fill(before - 1); /* the last one may have got more lines */
+      } catch (error) {
+        note.textContent = "The others are not here: " + error.message;
+      }
+      more.disabled = false;
+      const first = rows.children[before];
+      if (first) (first.querySelector("summary") || Object.assign(first, { tabIndex: -1 })).focus();
+    }
+
+    if (!next && files.reduce((sum, file) => sum + string(file.patch).split("\n").length, 0) <= DIFF_OPEN) files.forEach((file) => { file.open = true; });
+    fill(0);
+    present(outcome, [head(outcome, false), ...rest.map((text) => put(make("p", { class: "dim" }), text)), rows, make("div", { class: "row" }, note, more)]);
+  }
+
+  /* Adds those of a part of the data. An empty line goes on with the file before it. Returns where the next part is. */
+  function addFiles(files, part) {
+    for (const [line, patch] of list(part.files).map(list)) {
+      if (string(line)) files.push({ ...parseLine(line.trimEnd()), patch: "" });
+      if (files.length) files[files.length - 1].patch += string(patch);
+    }
+    return string(part.next);
+  }
+
+  /* A list or a patch of which only the text came. */
+  function showChangesText(text) {
+    const end = /\[[^\n]*\]\s*$/.exec(text)?.[0] ?? "[changes]";
     const count = (lines, sign) => lines.filter((line) => line[0] === sign).length;
-    if (!rows.length) {
-      rows = patches.map(({ sign, path, lines }) => ({ sign, path, marks: [], what: lines.length ? "+" + count(lines, "+") + " -" + count(lines, "-") : "" }));
-    }
-    const byPath = new Map(patches.map((file) => [bytesOf(file.path), file]));
-    const open = patches.reduce((sum, file) => sum + file.lines.length, 0) <= DIFF_OPEN;
-    const end = segments(/\[[^\n]*\]\s*$/.exec(listText)?.[0] ?? "[changes]").join(" | ");
-    const [outcome, ...rest] = end.split("; ");
-    present(outcome, [head(outcome, false), ...rest.map((text) => put(make("p", { class: "dim" }), text)),
-      ...rows.map((row) => changedFile(row, byPath.get(bytesOf(row.path)), open))]);
+    if (!/^(# |diff --git )/.test(text)) return showChanges(text.split("\n").filter((line) => LISTED.test(line)).map(parseLine), end);
+    return showChanges(parsePatch(text).map((file) => ({ ...file, what: file.lines.length ? "+" + count(file.lines, "+") + " -" + count(file.lines, "-") : "" })), end);
   }
 
   function showApplied(text) {
@@ -576,8 +615,7 @@
   /* A result of which only the text came. */
   function showText(text, images, isError) {
     if (/^(applied|discarded) \d+ of \d+/.test(text)) return showApplied(text);
-    if (/^diff --git /.test(text)) return showChanges(/\[[^\n]*\]\s*$/.exec(text)?.[0] ?? "", text);
-    if (/\[(\d+|no) changes?[^\n]*\]\s*$/.test(text) && !string(input && input.code)) return showChanges(text, "");
+    if (/\[(\d+|no) changes?[^\n]*\]\s*$/.test(text) && !string(input && input.code)) return showChangesText(text);
     const trimmed = text.trimEnd(), at = trimmed.lastIndexOf("\n[") + 1;
     const hasStatus = trimmed.startsWith("[", at) && trimmed.endsWith("]");
     const [outcome, ...rest] = hasStatus ? segments(trimmed.slice(at)) : [isError ? "error" : "ok"];
@@ -591,8 +629,11 @@
   }
 
   function show(data, images, text) {
-    if (string(data.list) || string(data.patch)) showChanges(string(data.list), string(data.patch));
-    else if (typeof data.summary === "string") showRun(data, images);
+    if (data.files) {
+      const files = [];
+      const next = addFiles(files, data);
+      showChanges(files, string(data.end), next);
+    } else if (typeof data.summary === "string") showRun(data, images);
     else throw Error("not understood: " + text.length);
   }
 

@@ -119,10 +119,42 @@ class One(Looked):
                 {"args": args, "before": before, "tool": "list_changes", "input": {}, "evaluate": [rows, "[...document.querySelectorAll('.add')].map((e) => e.textContent).join('|')"]},
                 {"args": args, "before": before[:1], "tool": "apply_changes", "input": {}})
             self.assertEqual(listed["evaluated"], [
-                "new .vscode/settings.json 2 B only if named: .vscode|changed a.txt +2 -1 also changed by you|new bin 256 B binary, 256 bytes, not in this patch"
-                '|new "new <b>.py" 31 B|removed old.py', "+{}|+a|+B|+--- a|++++ b|+<script>x</script>"])
+                "changed a.txt +2 -1 also changed by you|removed old.py|new .vscode/settings.json 2 B only if named: .vscode"
+                '|new bin 256 B binary, 256 bytes, not in this patch|new "new <b>.py" 31 B', "+a|+B|+{}|+--- a|++++ b|+<script>x</script>"])
             for words in ("applied 3 of 5", "changed\na.txt", "not applied\nkept: ", ".vscode\nnot applied\nother programs"):
                 self.assertIn(words, applied["found"]["text"])
+
+    def test_every_one_of_many_changes_can_be_reviewed(self):
+        """Thousands, whose names read as other lines, files and notes; a click for each few hundred."""
+        with tempfile.TemporaryDirectory() as directory:
+            pathlib.Path(directory, "a.txt").write_text("a\n")
+            given = {"args": ["--cow", "--workspace", directory], "before": [["run_python", {"code": MANY}]], "tool": "list_changes", "input": {}}
+            rows = "document.querySelectorAll('.file').length"
+            seen, goose, bare = self.look(
+                {**given, "clicks": ["#view > .row .more"], "until": [rows + " === 2013", "document.activeElement.localName === 'summary'"], "evaluate": [
+                    READ_ALL + "odd()", "read('a.txt: mode 755')", "read('a.txt')", "read('src/f1999.py')", "document.querySelector('#view > .row').innerText",
+                    "document.querySelector('#view > .row .more').hidden"]},
+                {**given, "host": "goose"}, {**given, "host": "bare"})
+            self.assertEqual(seen["evaluated"], [[], "+odd", "-a|+b", "+text of 1999", "2,013 of 2,013 changes", True])
+            self.assertIn("of 2,013 changes. This app does not pass on the others", goose["found"]["text"])
+            self.assertIn("not listed: list one directory after the other", bare["found"]["text"])
+
+
+HOSTILE_NAMES = ["a.txt: mode 755", "# a.txt: note", "~ a.txt +1 -1", "x\n~ a.txt +1 -1", "[2000 changes]", "diff --git a b", "b a.txt b a.txt", "\u202etxt.a",
+                 "a (only if named: a)", '"quoted"', "<img src=x onerror=alert(1)>", "\udcff"]
+MANY = f"""import os
+for number in range(2000):
+    os.makedirs('src', exist_ok=True)
+    open(f'src/f{{number}}.py', 'w').write(f'text of {{number}}\\n')
+for name in {HOSTILE_NAMES!r}: open(name, 'w').write('odd\\n')
+open('a.txt', 'w').write('b\\n')"""
+READ_ALL = """var files = [...document.querySelectorAll('.file')];
+function linesOf(file) { file.open = true; file.dispatchEvent(new Event('toggle'));
+  return [...file.querySelectorAll('.add, .del')].map((line) => line.textContent).join('|'); }
+function read(path) { return linesOf(files.find((file) => file.querySelector('.path').textContent.replace(/^"|"$/g, '') === path)); }
+function odd() { return files.filter((file) => file.localName !== 'details' || !/^(\\+odd|-a\\|\\+b|\\+text of \\d+)$/.test(linesOf(file)))
+  .map((file) => file.innerText); }
+"""
 
 
 class All(Looked):

@@ -5,7 +5,6 @@
 #include "base/limits.h"
 #include "base/own.h"
 #include "rpc/call.h"
-#include "rpc/text.h"
 #include "tools/changes/op.h"
 #include "tools/changes/text.h"
 #include "tools/content/app_view.h"
@@ -20,23 +19,6 @@ struct list_op {
 static int read_patch(void *arg, uint64_t at, size_t size, struct buf *out)
 {
     return content_read(*(const int *)arg, at, size, out);
-}
-
-/* For people, a list of the changes and the patch, whichever the model gets. */
-static json_t *for_people(const struct changes_view *view, int patch_fd)
-{
-    OWNED(buf_done) struct buf list = BUF_EMPTY;
-    OWNED(buf_done) struct buf patch = BUF_EMPTY;
-    json_auto_t *unshown = json_object(); /* that the model has not seen them stays true */
-    struct changes_view own = *view;
-    own.unshown = unshown;
-    if (!unshown || changes_text_list(&own, &list) < 0 ||
-        (patch_fd >= 0 && content_read(patch_fd, 0, LIMIT_VIEW_BYTES, &patch) < 0)) {
-        return NULL;
-    }
-    return json_pack(
-        "{s:i, s:o, s:o}", "v", 1, "list", rpc_text(buf_bytes(&list), buf_size(&list)), "patch",
-        buf_size(&patch) ? rpc_text(buf_bytes(&patch), buf_size(&patch)) : json_string(""));
 }
 
 static void listed(void *arg, int error, const void *records, size_t size, int patch_fd)
@@ -62,7 +44,8 @@ static void listed(void *arg, int error, const void *records, size_t size, int p
     if (r < 0) {
         changes_text_none(&view);
     } else if (rpc_call_wants_view(op->call)) {
-        rpc_call_set_meta(op->call, VIEW_META, for_people(&view, patch_fd));
+        json_t *parts = changes_text_parts(&view, read_patch, &patch_fd);
+        rpc_call_set_meta(op->call, VIEW_META, views_keep_parts(op->tools->views, parts));
     }
     changes_op_result(op, r, &text, /* is_error= */ false);
 }

@@ -6,6 +6,7 @@
 
 #include "base/limits.h"
 #include "base/own.h"
+#include "rpc/text.h"
 #include "tools/changes/lines.h"
 #include "tools/content/content.h"
 
@@ -101,20 +102,25 @@ static void note_shown(const struct changes_view *view, const struct change_reco
     }
 }
 
+static int append_line(struct buf *out, const struct changes_view *view,
+                       const struct change_record *record)
+{
+    buf_appendf(out, "%c ", record->sign);
+    text_append_path(out, record->path);
+    buf_append_text(out, S_ISDIR(record->mode) ? "/" : "");
+    append_facts(out, record);
+    append_marks(out, view, record);
+    return buf_append(out, "\n", 1);
+}
+
 static void append_change(struct lines *lines, const struct changes_view *view,
                           const struct change_record *record)
 {
     OWNED(buf_done) struct buf line = BUF_EMPTY;
-    if (lines_leave_out(lines)) {
-        return;
+    if (!lines_leave_out(lines)) {
+        (void)append_line(&line, view, record);
+        lines_append(lines, &line);
     }
-    buf_appendf(&line, "%c ", record->sign);
-    text_append_path(&line, record->path);
-    buf_append_text(&line, S_ISDIR(record->mode) ? "/" : "");
-    append_facts(&line, record);
-    append_marks(&line, view, record);
-    buf_append(&line, "\n", 1);
-    lines_append(lines, &line);
 }
 
 bool changes_view_have(const void *arg, const char *path)
@@ -317,4 +323,123 @@ int changes_text_patch(const struct changes_view *view, changes_patch_fn read, v
         buf_appendf(out, "; the whole patch: %s", view->patch_path);
     }
     return buf_append_text(out, "]\n");
+}
+
+/* --- for people --- */
+
+/* Under way: what is not yet in a part. */
+struct parts {
+    json_t *done;
+    json_t *files; /* of the next one */
+    size_t size;   /* of these */
+    size_t left;   /* bytes that all parts may still take */
+};
+
+static int append_file(struct parts *parts, const char *line, size_t line_size, const char *patch,
+                       size_t patch_size)
+{
+    size_t size = line_size + patch_size;
+    parts->size += size;
+    parts->left -= size < parts->left ? size : parts->left;
+    return json_array_append_new(
+        parts->files, json_pack("[o, o]", rpc_text(line, line_size), rpc_text(patch, patch_size)));
+}
+
+static int end_part(struct parts *parts)
+{
+    json_t *files = parts->files;
+    parts->files = json_array();
+    parts->size = 0;
+    return json_array_append_new(parts->done, json_pack("{s:o}", "files", files));
+}
+
+static bool is_inside_character(const struct buf *text, size_t at)
+{
+    return at < buf_size(text) && ((unsigned char)buf_bytes(text)[at] & 0xC0) == 0x80;
+}
+
+/* A file that does not fit begins a part, and a longer one has the rest of its patch in the next,
+ * after an empty line. */
+static int add_file(struct parts *parts, const struct buf *line, struct buf *patch)
+{
+    bool fits = parts->size + buf_size(line) + buf_size(patch) <= LIMIT_VIEW_BYTES;
+    int r = !fits && parts->size > 0 ? end_part(parts) : 0;
+    size_t line_size = buf_size(line);
+    while (r == 0 && line_size + buf_size(patch) > LIMIT_VIEW_BYTES) {
+        size_t size = LIMIT_VIEW_BYTES - line_size;
+        while (is_inside_character(patch, size) && size > LIMIT_VIEW_BYTES / 2) {
+            size--;
+        }
+        r = append_file(parts, buf_bytes(line), line_size, buf_bytes(patch), size);
+        r = r ? r : end_part(parts);
+        buf_consume(patch, size);
+        line_size = 0;
+    }
+    return r ? r
+             : append_file(parts, buf_bytes(line), line_size, buf_bytes(patch), buf_size(patch));
+}
+
+/* Its part of the patch, or why it is not here. */
+static int read_file_patch(const struct changes_view *view, const struct parts *parts,
+                           const struct change_record *record, changes_patch_fn read, void *arg,
+                           struct buf *out)
+{
+    enum { LINES_SHARE = 4 }; /* of the space, for lines alone */
+    char human[16];
+    bool alone = changes_count(view->records, view->size) == 1;
+    size_t most = alone ? LIMIT_REVIEW_BYTES : LIMIT_REVIEW_FILE_BYTES;
+    size_t space = parts->left > LIMIT_REVIEW_BYTES / LINES_SHARE
+                       ? parts->left - LIMIT_REVIEW_BYTES / LINES_SHARE
+                       : 0;
+    if (record->patch_size == 0) {
+        return 0;
+    }
+    if (record->patch_size <= most && record->patch_size <= space) {
+        return read(arg, record->patch_at, (size_t)record->patch_size, out);
+    }
+    return buf_appendf(out, "# : %s of lines are not shown here%s\n",
+                       content_size(record->patch_size, human),
+                       alone ? "" : ", but where this file is listed alone");
+}
+
+/* How the list ends. */
+static json_t *end_text(const struct changes_view *view, size_t left_out)
+{
+    OWNED(buf_done) struct buf end = BUF_EMPTY;
+    append_count(&end, changes_count(view->records, view->size));
+    append_left(&end, view);
+    if (left_out > 0) {
+        buf_appendf(&end, "; %zu not listed: list one directory after the other", left_out);
+    }
+    return buf_append_text(&end, "]") < 0 ? NULL : rpc_text(buf_bytes(&end), buf_size(&end));
+}
+
+json_t *changes_text_parts(const struct changes_view *view, changes_patch_fn read, void *arg)
+{
+    struct parts parts = {.done = json_array(), .files = json_array(), .left = LIMIT_REVIEW_BYTES};
+    size_t left_out = 0;
+    int r = 0;
+    for (struct walk walk = {}; r == 0 && walk_next(view, &walk);) {
+        OWNED(buf_done) struct buf line = BUF_EMPTY;
+        OWNED(buf_done) struct buf patch = BUF_EMPTY;
+        if (is_left(view, walk.at)) {
+            continue;
+        }
+        r = append_line(&line, view, walk.at);
+        if (left_out > 0 || buf_size(&line) > parts.left) {
+            left_out++;
+            continue;
+        }
+        r = r ? r : read_file_patch(view, &parts, walk.at, read, arg, &patch);
+        r = r ? r : add_file(&parts, &line, &patch);
+    }
+    r = r ? r : end_part(&parts);
+    json_t *first = json_array_get(parts.done, 0);
+    r = r ? r : json_object_set_new(first, "end", end_text(view, left_out));
+    json_decref(parts.files);
+    if (r < 0) {
+        json_decref(parts.done);
+        return NULL;
+    }
+    return parts.done;
 }

@@ -21,6 +21,8 @@ struct views {
         uint64_t key;
         json_t *data; /* owned; NULL: none */
     } kept[LIMIT_VIEWS];
+    unsigned reviews;             /* that there were */
+    json_t *parts[LIMIT_REVIEWS]; /* of the last ones; owned; NULL: none */
 };
 
 /* FNV-1a of 64 bits, which a page computes in one line. */
@@ -47,6 +49,9 @@ void views_free(struct views *views)
 {
     for (unsigned i = 0; views && i < LIMIT_VIEWS; i++) {
         json_decref(views->kept[i].data);
+    }
+    for (unsigned i = 0; views && i < LIMIT_REVIEWS; i++) {
+        json_decref(views->parts[i]);
     }
     if (views) {
         buf_done(&views->page);
@@ -140,6 +145,40 @@ void views_keep(struct views *views, const json_t *arguments, const json_t *cont
     }
 }
 
+json_t *views_keep_parts(struct views *views, json_t *parts)
+{
+    size_t count = json_array_size(parts);
+    json_t *first = json_incref(json_array_get(parts, 0));
+    unsigned review = views->reviews;
+    for (size_t i = 0; i + 1 < count; i++) {
+        char uri[64];
+        (void)snprintf(uri, sizeof uri, VIEW_DATA_PREFIX "changes-%u-%zu", review, i + 1);
+        (void)json_object_set_new(json_array_get(parts, i), "next", json_string(uri));
+    }
+    if (count > 1) {
+        json_decref(views->parts[review % LIMIT_REVIEWS]);
+        views->parts[review % LIMIT_REVIEWS] = json_incref(parts);
+        views->reviews++;
+    }
+    json_decref(parts);
+    return first;
+}
+
+static const json_t *find_part(const struct views *views, const char *uri)
+{
+    for (unsigned i = 0; i < LIMIT_REVIEWS; i++) {
+        size_t count = json_array_size(views->parts[i]);
+        for (size_t at = 1; at < count; at++) {
+            const json_t *before = json_array_get(views->parts[i], at - 1);
+            const char *next = json_string_value(json_object_get(before, "next"));
+            if (next && strcmp(uri, next) == 0) {
+                return json_array_get(views->parts[i], at);
+            }
+        }
+    }
+    return NULL;
+}
+
 const json_t *views_find(const struct views *views, const char *uri)
 {
     static const char prefix[] = VIEW_DATA_PREFIX;
@@ -151,5 +190,5 @@ const json_t *views_find(const struct views *views, const char *uri)
             return views->kept[at].data;
         }
     }
-    return NULL;
+    return find_part(views, uri);
 }

@@ -25,6 +25,10 @@ json_t *views_page(struct views *views, const char *uri);
 void views_keep(struct views *views, const json_t *arguments, const json_t *content,
                 const json_t *data);
 
+/* Keeps the parts of a result's data (an array, stolen) and tells each where the next one is. New:
+ * the first; NULL: there is none. */
+json_t *views_keep_parts(struct views *views, json_t *parts);
+
 #define VIEW_META "sandpiper/view"
 #define VIEW_DATA_PREFIX "sandpiper://view/"
 #define VIEW_LIBRARY_PREFIX "sandpiper://lib"

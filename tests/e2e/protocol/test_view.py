@@ -182,6 +182,20 @@ class View(Case):
             self.assertLess(len(json.dumps(result.raw["_meta"][DATA])), 200000)
 
 
+HOSTILE = ["a.txt: mode 755", "# a.txt: note", "~ a.txt +1 -1", "x\n~ a.txt +1 -1", "[2000 changes]", "diff --git a b", "b/a.txt b/a.txt", "\u202etxt.a",
+           "a (only if named: a)", '"quoted"', "<img src=x onerror=alert(1)>", "\udcff", "y" * 255]
+MANY = f"""import os
+for number in range(2000):
+    os.makedirs(f'src/d{{number // 100}}', exist_ok=True)
+    with open(f'src/d{{number // 100}}/f{{number}}.py', 'w') as file: file.write(f'text of {{number}}\\n' * (number % 5 + 1))
+for name in {HOSTILE!r}:
+    os.makedirs(os.path.dirname('odd/' + name), exist_ok=True)
+    open('odd/' + name, 'w').write('odd\\n')
+open('a.txt', 'w').write('b\\n'); open('long.txt', 'w').write('äöü text\\n' * 30000)
+open('longer.txt', 'w').write('0123456789\\n' * 272727)
+"""
+
+
 class Changes(Case):
     def test_a_list_has_the_patch_for_people_whichever_the_model_gets(self):
         need_userns()
@@ -195,14 +209,48 @@ class Changes(Case):
                     result = server.call("list_changes", **arguments)
                     data = result.raw["_meta"][DATA]
                     self.assertEqual(result.content, plain.call("list_changes", **arguments).content)
-                    self.assertIn("~ a.txt +1 -1\n", data["list"])
-                    self.assertIn("\n-b\n+B\n", data["patch"])
+                    line, patch = data["files"][0]
+                    self.assertEqual((line, data["end"]), ("~ a.txt +1 -1\n", "[%d change%s]" % (len(data["files"]), "s"[:len(data["files"]) - 1])))
+                    self.assertIn("\n-b\n+B\n", patch)
                     found = server.read(key_of("", result.content[0]["text"]))
                     self.assertEqual(json.loads(found.text), data)
                 self.assertNotIn("_meta", plain.call("list_changes").raw)
                 names = [tool["name"] for tool in server.request("tools/list")["result"]["tools"] if "ui" in tool["_meta"]]
                 self.assertEqual(names, ["run_python", "list_changes", "apply_changes"])
                 self.assertIn("applied 2 of 2", server.call("apply_changes").text)
+
+    def test_people_can_review_every_file_however_many(self):
+        """In parts. Names read as other lines, other files and other notes; a diff is longer than a part."""
+        need_userns()
+        with tempfile.TemporaryDirectory() as directory:
+            pathlib.Path(directory, "a.txt").write_text("a\n")
+            give_away(directory)
+            with Client("--cow", "--workspace", directory) as server:
+                server.python(MANY)
+                data = server.call("list_changes").raw["_meta"][DATA]
+                self.assertEqual(data["end"], f"[{len(HOSTILE) + 2003} changes]")
+                parts = [data]
+                while "next" in parts[-1]:
+                    result = server.read(parts[-1]["next"])
+                    self.assertFalse(result.is_error, result.text)
+                    parts.append(json.loads(result.text))
+                self.assertLess(max(len(json.dumps(part, ensure_ascii=False)) for part in parts), 150000)
+                files = []
+                for line, patch in (file for part in parts for file in part["files"]):
+                    files += [[line, ""]] if line else []
+                    files[-1][1] += patch
+                self.assertEqual(len(files), len(HOSTILE) + 2003)
+                self.assertEqual([line for line, _ in files if not line.endswith("\n") or "\n" in line[:-1]], [])
+                patches = dict(files)
+                self.assertIn("\n-a\n+b\n", patches["~ a.txt +1 -1\n"])
+                self.assertEqual(patches["+ long.txt 360 kB\n"].count("\n+äöü "), 30000)
+                self.assertRegex(patches["+ longer.txt 3.0 MB\n"], "^# : 3.[0-9] MB of lines are not shown here, but where this file is listed alone\n$")
+                self.assertEqual(sum("+text of 7" in patch for patch in patches.values()), 1 + 10 + 100)
+                alone = server.call("list_changes", paths=["longer.txt"]).raw["_meta"][DATA]
+                self.assertIn("+0123456789\n", alone["files"][0][1])
+                for _ in range(4):
+                    server.call("list_changes")
+                self.assertTrue(server.read(data["next"]).is_error)
 
 
 if __name__ == "__main__":
