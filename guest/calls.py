@@ -12,6 +12,7 @@ import _thread
 from binascii import a2b_base64
 from collections import deque
 from keyword import iskeyword
+from select import POLLIN, poll
 
 CALLS_FD = 72  # after the numbers of changes.py
 CHUNK = 1 << 16
@@ -71,6 +72,8 @@ class Waiting:
 class Connection:
     def __init__(self, socket):
         self.socket = socket
+        self.arrival = poll()  # recv(2) itself would also be woken each time that the server has read what is sent
+        self.arrival.register(socket, POLLIN)
         self.sending, self.reading = _thread.allocate_lock(), _thread.allocate_lock()
         self.stream = 0, deque()  # the position of the first byte in the stream, and what has been read from there on
         self.waiting = {}
@@ -78,12 +81,12 @@ class Connection:
         self.closed = False
 
     def request(self, verb, fields):
-        """(said, data) of the server's reply."""
+        """(said, data) of the server's reply. fields: joined."""
         with self.sending:
             self.number += 1
             number = b"%d" % self.number
             waiting = self.waiting[number] = Waiting()
-            self.send(frames.pack((verb, "id", number, *fields)))
+            self.send(frames.sized(frames.join((verb, "id", number)) + fields))
         try:
             self.wait(waiting)
         except BaseException:
@@ -135,6 +138,7 @@ class Connection:
     def read(self):
         position, chunks = self.stream
         try:
+            self.arrival.poll()
             chunks.extend(map(self.socket.recv, (CHUNK,)))  # without a step of the interpreter's: loses nothing
         except OSError:
             pass
@@ -143,24 +147,35 @@ class Connection:
         data, at = b"".join(chunks), 0
         while len(data) - at >= 4 and len(data) - at - 4 >= int.from_bytes(data[at:at + 4], "little"):
             size = int.from_bytes(data[at:at + 4], "little")
-            said, fields = frames.unpack(data[at + 4:at + 4 + size])
-            waiting = self.waiting.get(fields.get("id"))
+            said, _, number, _, piece = frames.split(data[at + 4:at + 4 + size])
+            waiting = self.waiting.get(number)
             if waiting is not None:
-                waiting.pieces[position + at] = fields["data"]
-                if said != "more":
-                    waiting.said, waiting.whole = said, True
+                waiting.pieces[position + at] = piece
+                if said != b"more":
+                    waiting.said, waiting.whole = said.decode(), True
                     waiting.wake()
             at += 4 + size
         self.stream = position + at, deque([data[at:]] if at < len(data) else ())
 
 
-def ask(verb, *fields):
-    """The value of the server's reply."""
+def json():
+    """Its encoder and decoder, and not its functions: dumps() makes an encoder for each call."""
+    if not codec:
+        module = imports.shared("json")
+        codec.extend((module.JSONEncoder(allow_nan=False).encode, module.JSONDecoder().decode))
+    return codec
+
+
+codec = []
+
+
+def ask(verb, fields=b""):
+    """The value of the server's reply. fields: joined."""
     if channel["pid"] != os.getpid():
         raise RuntimeError("tools can be called only in the session's own process, not in a child")
     said, data = channel["connection"].request(verb, fields)
     if said == "ok":
-        return imports.shared("json").loads(data.decode("utf-8", "replace"))
+        return json()[1](data.decode("utf-8", "replace"))
     raise ERRORS.get(said, RuntimeError)(data.decode("utf-8", "replace"))
 
 
@@ -190,9 +205,9 @@ def value_of_block(block):
 
 
 def value_of_text(text):
-    if text.strip()[:1] in ("{", "["):
+    if text.lstrip()[:1] in ("{", "["):
         try:
-            return imports.shared("json").loads(text)
+            return json()[1](text)
         except (ValueError, RecursionError):
             pass
     return text
@@ -210,9 +225,9 @@ def text_of(result):
     return "\n".join(text for text in texts if isinstance(text, str)) or "the tool has failed without a message"
 
 
-def call(server, tool, arguments):
-    text = imports.shared("json").dumps(arguments, allow_nan=False)
-    result = ask("call", "server", server, "tool", tool, "arguments", text)
+def call(target, arguments):
+    """target: the names of server and tool, as fields."""
+    result = ask("call", target + frames.join(("arguments", json()[0](arguments))))
     if result.get("isError"):
         raise ToolError(text_of(result))
     return value_of(result)
@@ -256,10 +271,10 @@ def finish_future(future, outcome, value):
 awaited = Awaited()
 
 
-async def call_awaited(server, tool, arguments):
+async def call_awaited(target, arguments):
     loop = imports.shared("asyncio").get_running_loop()
     future = loop.create_future()
-    awaited.start((loop, future, (server, tool, arguments)))
+    awaited.start((loop, future, (target, arguments)))
     return await future
 
 
@@ -336,15 +351,17 @@ def documentation_of(info):
 
 def function_of(server, name, info, error=None):
     """The tool as a function. error: of its server, which does not start; then info is None."""
+    target = frames.join(("server", server, "tool", name))
+
     def tool(**arguments):
         if error is not None:
             raise error
-        return call(server, name, arguments)
+        return call(target, arguments)
 
     async def aio(**arguments):
         if error is not None:
             raise error
-        return await call_awaited(server, name, arguments)
+        return await call_awaited(target, arguments)
 
     for function, title in (tool, identifier(name)), (aio, "aio"):
         function.__name__, function.__module__ = title, "sandpiper"
@@ -366,7 +383,7 @@ class Server:
         """Asks once in a cell: the list may change."""
         cell = load("session").SESSION.cell
         if self._cell != cell:
-            infos = {info["name"]: info for info in ask("list", "server", self.__name__)}
+            infos = {info["name"]: info for info in ask("list", frames.join(("server", self.__name__)))}
             if infos != self._infos:
                 self._infos, self._functions = infos, {}
             self._cell = cell

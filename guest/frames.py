@@ -9,24 +9,32 @@ EXIT_CUT_OFF = 97
 
 
 def pack(fields):
-    """One frame: u32 payload size, then each field as u32 size and bytes. Lone surrogates are escaped."""
-    parts = []
-    for field in fields:
-        if type(field) is not bytes:
-            field = field.encode("utf-8", "backslashreplace")
-        parts.append(len(field).to_bytes(4, "little"))
-        parts.append(field)
-    payload = b"".join(parts)
-    return len(payload).to_bytes(4, "little") + payload
+    """One frame: u32 payload size, then the fields."""
+    return sized(join(fields))
+
+
+def join(fields):
+    """Each field as u32 size and bytes. Lone surrogates are escaped."""
+    return b"".join([sized(field if type(field) is bytes else field.encode("utf-8", "backslashreplace")) for field in fields])
+
+
+def sized(data):
+    return len(data).to_bytes(4, "little") + data
+
+
+def split(payload):
+    """The fields, as bytes."""
+    fields, at, end = [], 0, len(payload)
+    while at < end:
+        start = at + 4
+        at = start + int.from_bytes(payload[at:start], "little")
+        fields.append(payload[start:at])
+    return fields
 
 
 def unpack(payload):
     """(verb, {key: bytes}) of a payload; the last value of a repeated key counts."""
-    fields, at, end = [], 0, len(payload)
-    while at < end:
-        size = int.from_bytes(payload[at : at + 4], "little")
-        fields.append(payload[at + 4 : at + 4 + size])
-        at += 4 + size
+    fields = split(payload)
     keys = [key.decode("utf-8", "replace") for key in fields[1::2]]
     return fields[0].decode("utf-8", "replace"), dict(zip(keys, fields[2::2]))
 

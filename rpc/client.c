@@ -56,6 +56,7 @@ struct rpc_client {
     char why[160];
     struct frame frame;
     struct buf out;
+    json_t *meta;       /* of requests of 2026-07-28; NULL: not made yet */
     struct span result; /* of the message that is being handled */
     unsigned last_number;
     unsigned nonsense;
@@ -123,13 +124,15 @@ static void notify(struct rpc_client *client, const char *method, const json_t *
 }
 
 /* Each request of 2026-07-28 names its version. */
-static int add_meta(const struct rpc_client *client, json_t *params)
+static int add_meta(struct rpc_client *client, json_t *params)
 {
-    return json_object_set_new(params, "_meta",
-                               json_pack("{s:s, s:{}, s:{s:s, s:s}}", MCP_META_VERSION,
-                                         MCP_STATELESS_VERSION, MCP_META_CAPABILITIES,
-                                         MCP_META_PREFIX "clientInfo", "name", client->config.name,
-                                         "version", client->config.version));
+    if (!client->meta) {
+        client->meta =
+            json_pack("{s:s, s:{}, s:{s:s, s:s}}", MCP_META_VERSION, MCP_STATELESS_VERSION,
+                      MCP_META_CAPABILITIES, MCP_META_PREFIX "clientInfo", "name",
+                      client->config.name, "version", client->config.version);
+    }
+    return json_object_set(params, "_meta", client->meta);
 }
 
 static unsigned send_request(struct rpc_client *client, const char *method, json_t *params,
@@ -485,5 +488,6 @@ void rpc_client_free(struct rpc_client *client)
     }
     frame_done(&client->frame);
     buf_done(&client->out);
+    json_decref(client->meta);
     free(client);
 }
