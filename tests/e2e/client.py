@@ -495,8 +495,8 @@ class Shared(Case):
 
 
 def once(test):
-    """Marks a case about a number or size, the same whoever runs it: tap.py leaves it out where `make check` runs its
-    file for a second identity."""
+    """Marks a case, or a class, about a number or size or of one code path, the same whoever runs it: tap.py leaves it
+    out where `make check` runs its file for a second identity."""
     test.once = True
     return test
 

@@ -73,7 +73,6 @@ DIFFERENCES = {
     "test_isolation_level.WithoutProc.test_multiprocessing_spawns": ASKED,
     "test_isolation_level.WithoutProc.test_full_isolation_on_demand_is_refused": ASKED,
     "test_lifecycle.Ends.test_with_stubborn_code_running": "the supervisor kills its descendants one by one, which takes longer",
-    "test_limits.Limits.test_number_of_files": LIMITS,
     "test_mount.Changing.test_a_file_in_its_place_is_not_shown": "there is no /data to be listed",
     "test_mount.Changing.test_a_directory_that_is_gone_is_missing_for_code": "there is no /data to be listed",
     "test_mount.Changing.test_a_link_in_its_place_is_not_followed": "there is no /data to be listed",

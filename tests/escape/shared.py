@@ -224,7 +224,7 @@ BUDGETS = [
            "import shutil\nos.mkdir('many'); made = 0\ntry:\n    for made in range(1_000_000):\n"
            "        os.mknod(f'many/{made}', 0o100600)\n"
            "except OSError as e: print('denied', errno.errorcode[e.errno])\n"
-           "print('denied' if made <= 200_000 else made)\nshutil.rmtree('many')", r"denied.*", limit_s=600,
+           "print('denied' if made <= 200_000 else made)\nshutil.rmtree('many')", r"denied( ENOSPC)?", limit_s=600,
            control="attempt(os.mknod, 'one', 0o100600)"),
     Attack("pending_signals_and_timers_of_the_user",
            "made = 0\nevent = struct.pack('Qii48x', 0, 34, 0)\ntimer = ctypes.c_void_p()\ntry:\n"

@@ -7,7 +7,7 @@ from check import Attacked, add_cases
 from shared import SHARED
 from world import LIBC
 
-from client import is_denied
+from client import is_denied, once
 
 
 def landlock_version():
@@ -24,6 +24,7 @@ class Attacks(Attacked):
 
 
 add_cases(Attacks, [*ATTACKS, *SHARED])
+once(Attacks.test_a_million_files)
 
 if __name__ == "__main__":
     unittest.main()

@@ -12,7 +12,7 @@ import tempfile
 import time
 import unittest
 
-from client import SLOW, Case, Server, give_away, need_userns
+from client import SLOW, Case, Server, give_away, need_userns, once
 from overlay import cow_flags, need_overlay
 from traces import descendants
 
@@ -571,6 +571,7 @@ class KeeperDies(Case):
             self.assert_alive(server)
 
 
+@once
 class Memory(Filling, UndoFiles, Case):
     workspace = ()
 

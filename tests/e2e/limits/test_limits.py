@@ -95,18 +95,6 @@ class Limits(Case):
             self.assertTrue(server.write("big.txt", "x" * (12 * MEBIBYTE)).is_error)
             self.assertFalse(server.write("small.txt", "x").is_error)
 
-    @once
-    def test_number_of_files(self):
-        # The kernel frees this many inodes for seconds after the server has exited.
-        with Server(cleanup_s=15) as server:
-            result = server.python("import os, errno\nos.mkdir('many')\nn = 0\ntry:\n"
-                                   "    while n < 400_000:\n"
-                                   "        os.close(os.open(f'many/{n}', os.O_CREAT)); n += 1\n"
-                                   "except OSError as e: print(errno.errorcode[e.errno])\nprint(n)",
-                                   timeout_s=60)
-            self.assertIn("ENOSPC", result.text)
-            self.assert_alive(server)
-
     def test_each_limit_is_named_with_its_flag(self):
         met = {
             "--memory": "x = [bytearray(1 << 22) for _ in range(256)]",

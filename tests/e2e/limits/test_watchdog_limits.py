@@ -6,7 +6,7 @@ import re
 import subprocess
 import unittest
 
-from client import BINARY, DENY, SLOW, Case, Server
+from client import BINARY, DENY, SLOW, Case, Server, once
 from traces import descendants
 
 NO_GROUP = [*DENY, "cgroup", "--"]
@@ -129,6 +129,7 @@ def own_pages_mib(server):
     return found // 1024
 
 
+@once
 class States(Case):
     """Named states of many sessions: the older ones make way, and a result says so."""
 
@@ -201,6 +202,7 @@ class ContainerLimits(Case):
 
         self.each(check, "--memory", "192M")
 
+    @once
     def test_exiting_processes_count_for_nothing(self):
         self.each(lambda server: self.assert_ok(server.python(EXITS, timeout_s=int(60 * SLOW))),
                   "--memory", "512M", "--timeout", "600", most=2)

@@ -3,7 +3,7 @@ import shutil
 import tempfile
 import unittest
 
-from client import Case, Server, give_away, writable_cgroup
+from client import Case, Server, give_away, once, writable_cgroup
 
 KILL = "import os; os.kill(os.getpid(), 9)"
 
@@ -66,6 +66,7 @@ class BackInADirectory(Back):
         self.flags = ("--workspace", self.dir)
 
 
+@once
 class Undo(Case):
     def test_undo_goes_back_call_by_call(self):
         with Server() as server:
@@ -200,6 +201,7 @@ class Undo(Case):
                 self.assert_prints(server.python("print(x)", session=name), f"{name}{value}")
 
 
+@once
 class Named(Case):
     def test_several_variants_from_one_state(self):
         with Server() as server:
@@ -362,6 +364,7 @@ while is_copy(newest): pass
 """
 
 
+@once
 class Lost(Case):
     def test_lost_threads_are_reported(self):
         with Server() as server:
@@ -402,6 +405,7 @@ class Lost(Case):
             self.assert_prints(server.python("print(small, 'big' in globals())"), "1 False")
 
 
+@once
 class Structured(Case):
     def test_the_states_have_their_own_fields(self):
         calls = (
