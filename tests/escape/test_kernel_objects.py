@@ -187,7 +187,7 @@ def workers(code, count, **sizes):
 
 # name → (attack, control: the small amount that must work, what the control prints)
 HELD = {
-    "file_locks": (workers(LOCKS, 5, files=450), workers(LOCKS, 1, files=20), "1 left"),
+    "file_locks": (workers(LOCKS, 5, files=370), workers(LOCKS, 1, files=20), "1 left"),
     "mappings": (workers(MAPPINGS, 14, pairs=32500), workers(MAPPINGS, 1, pairs=1000), "1 left"),
     "event_queues": (workers(EPOLL, 20, queues=290), workers(EPOLL, 1, queues=10), "1 left"),
     "named_pipes": (workers(FIFOS, 60, files=480), workers(FIFOS, 1, files=20), "1 left", 3 * LIMIT_MIB),  # its workers have many pages

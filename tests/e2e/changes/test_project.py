@@ -10,7 +10,7 @@ import unittest
 from client import ROOT, SLOW, once
 from projects import Project, tree
 
-SUITE = ("test_json", "test_packages", "test_reports", "test_stack")
+SUITE = ("test_json", "test_reports", "test_stack")
 RUN = """import os, subprocess
 env = {{**os.environ, 'PYTHONDONTWRITEBYTECODE': '1', 'SANDPIPER_TEST_SLOW': {slow!r}}}
 done = subprocess.run({command!r}, cwd={cwd!r}, env=env, capture_output=True, text=True)
@@ -111,6 +111,7 @@ shutil.rmtree('tests/guest'); shutil.move('base', 'bottom')
         self.assertEqual(self.git("status", "--short"), " M README.md\n")
 
 
+@once
 class Suites(Repository):
     def counts(self, found):
         return found[0], re.search(r"Ran (\d+) tests|(\d+) passed", found[1]).group(0)
@@ -124,13 +125,11 @@ class Suites(Repository):
         self.assertEqual(inside[0], 0, inside[1][-3000:])
         self.assertEqual(self.counts(inside), self.counts(self.run_outside(*command, cwd="tests/guest")))
 
-    @once
     def test_unittest(self):
         self.check("python3", "-m", "unittest", *SUITE)
 
+    @unittest.skipUnless(importlib.util.find_spec("pytest"), "pytest: not installed")
     def test_pytest(self):
-        if not importlib.util.find_spec("pytest"):
-            self.skipTest("pytest: not installed")
         self.check("python3", "-m", "pytest", "-q", "-p", "no:cacheprovider", *(f"{name}.py" for name in SUITE))
 
 

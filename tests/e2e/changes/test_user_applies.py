@@ -6,7 +6,7 @@ import subprocess
 import unittest
 
 from at_work import AtWork
-from client import SLOW
+from client import SLOW, once
 
 LARGE = 40_000_000
 
@@ -17,6 +17,7 @@ class Apply(AtWork):
     def apply(self, server, **arguments):
         return server.call("apply_changes", _timeout=180 * SLOW, **arguments).text
 
+    @once
     def test_saved_before_the_end(self):
         """The file that was just applied is written to in place before the others are: that is a change of the user's."""
         for _ in range(3):
@@ -64,6 +65,7 @@ class Apply(AtWork):
         now = os.stat(self.dir / "a")
         self.assertEqual((now.st_ino, now.st_mode & 0o777, self.read("a")), (before.st_ino, 0o755, "as it was\nuser"))
 
+    @once
     def test_a_directory_that_the_user_takes_away_meanwhile(self):
         """It is not made again, whether the user had it or the application has just made it."""
         for name in ("old", "new"):

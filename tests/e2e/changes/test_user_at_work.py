@@ -352,6 +352,7 @@ class Conflicts(AtWork):
             self.assertIn("applied", self.apply(server).text)
 
 
+    @once
     def test_another_directory_while_it_is_applied(self):
         self.put("d/x"), self.put("d.new/theirs", "user")
         with self.start() as server:
@@ -461,7 +462,7 @@ class Shown(AtWork):
     @once
     def test_what_a_cut_list_has_not_shown(self):
         """It is named when it is applied, in a file where the result has no space either."""
-        for many, diff in ((1200, False), (1500, True), (9000, False)):
+        for many, diff in ((1200, False), (1500, True), (3000, False)):
             with self.subTest(many=many, diff=diff), self.start() as server:
                 for path in self.dir.iterdir():
                     path.unlink()

@@ -14,7 +14,7 @@ import subprocess
 import unittest
 
 from at_work import WrittenThrough
-from client import give_away
+from client import give_away, once
 from traces import descendants
 
 LARGE = 40_000_000
@@ -44,6 +44,7 @@ class Undo(WrittenThrough):
         self.own("a", b"u" * LARGE)
         self.saved_while_written("a", "import os; os.remove('a')")
 
+    @once
     def test_saved_between_two_steps_of_an_undo(self):
         for turn in range(5):
             self.own("a", "as it was")
@@ -76,6 +77,7 @@ class Undo(WrittenThrough):
             self.undo(server)
         self.assertEqual(self.read("a"), "as it was")
 
+    @once
     def test_a_log_that_the_user_writes(self):
         """A process of theirs has the file open all the time: each line is in the file at the end."""
         for code in ("os.chmod('log', 0o600)", "os.utime('log', (1, 1))", "open('log', 'a').write('code\\n')", "pass"):
@@ -199,6 +201,7 @@ class Undo(WrittenThrough):
                     self.assertGreater(left.stat().st_size, 2_900_000)
                     left.unlink()
 
+    @once
     def test_what_the_user_does_before_the_next_undo(self):
         """Of a path, and of paths that moves connect, all steps are taken back, or repeated, or none; checked first."""
         undo, again = {"undo": True}, {"restore": "before-undo"}
@@ -347,6 +350,7 @@ class Undo(WrittenThrough):
             line = self.undo(server)
             self.assertIn("as it was", self.read("log.1"), line)
 
+    @once
     def test_an_undo_that_is_killed_has_removed_nothing(self):
         """What came of a file stays until the file is back."""
         count = 600

@@ -9,7 +9,7 @@ import tempfile
 import time
 import unittest
 
-from client import COMMAND, LARGE, ROOT, SLOW, Case, Server, give_away, need_userns, run_cli
+from client import COMMAND, LARGE, ROOT, SLOW, Case, Server, give_away, need_userns, once, run_cli
 from traces import descendants
 
 
@@ -107,6 +107,7 @@ class Configuration(Case):
             self.assertIn(f"{self.file}:1: --memory takes a size", result.text)
 
 
+@once
 class Run(Case):
     def setUp(self):
         need_userns()

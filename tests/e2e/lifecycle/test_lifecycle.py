@@ -8,7 +8,7 @@ import sys
 import time
 import unittest
 
-from client import COMMAND, LARGE, SLOW, Case, Server, need_userns
+from client import COMMAND, LARGE, SLOW, Case, Server, need_userns, once
 from traces import descendants
 
 EXIT_LIMIT_S = 0.5  # we promise this; clients allow 2 s
@@ -330,6 +330,7 @@ class Environment(Case):
             self.assertIsNotNone(server.join())
             self.assertEqual(server.left(), [])
 
+    @once
     def test_a_long_session_does_not_grow(self):
         with Server() as server:
             for _ in range(50):

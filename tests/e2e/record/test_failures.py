@@ -139,6 +139,7 @@ class Failures(Record):
                 self.assertIn(last, self.command("check", self.path()))
                 self.path().unlink()
 
+    @once
     def test_old_records_make_place_and_nothing_else_does(self):
         self.records.mkdir(mode=0o700)
         foreign = self.records / "2020-01-01T00-00-00Z-1.jsonl"
@@ -164,6 +165,7 @@ class Failures(Record):
         self.assertLess(len(list(self.records.iterdir())), 11)
         self.assertRegex(run_cli("doctor", "--record", str(self.records)).stdout.decode(), r"record *.*sessions, [01] of 256 MiB")
 
+    @once
     def test_bounds_are_said_once_and_the_session_goes_on(self):
         with self.server("--record-size", "1M") as server:
             texts = [server.python(f"print('y' * 50000); x = {number}").text for number in range(12)]
@@ -176,6 +178,7 @@ class Failures(Record):
             texts = [server.python(f"x = {'7' * 100000!r}").text for _ in range(8)]
         self.assertEqual(sum("the record has ended: it has all of --record-size" in text for text in texts), 1)
 
+    @once
     def test_calls_that_no_reader_would_take_leave_the_rest_readable(self):
         deep, code = json.loads("[" * 70 + "]" * 70), b"#" + b"\x7f" * (12 << 20)
         with self.server() as server:

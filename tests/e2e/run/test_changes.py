@@ -1,10 +1,11 @@
 """The files and variables that a call created, changed and removed, as its result lists them."""
 import unittest
 
-from client import Shared
+from client import Shared, once
 from libraries import WithLibraries
 
 
+@once
 class Changes(WithLibraries):
     def test_files_made_changed_and_removed(self):
         self.server.python("import os; os.makedirs('c'); open('c/old', 'w').write('x'); open('c/gone', 'w').close()")
@@ -35,6 +36,7 @@ class Changes(WithLibraries):
         self.assert_alive(self.server)
 
 
+@once
 class Shapes(WithLibraries):
     def setUp(self):
         self.need("pandas", "numpy")

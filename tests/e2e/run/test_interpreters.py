@@ -8,7 +8,7 @@ import sys
 import tempfile
 import unittest
 
-from client import BINARY, COMMAND, Case, Server, give_away, need_userns, run_cli
+from client import BINARY, COMMAND, Case, Server, give_away, need_userns, once, run_cli
 from container_level import CONTAINER
 
 SYSTEM_PYTHON = "/usr/bin/python3"
@@ -118,6 +118,7 @@ class Interpreters(Case):
             self.assertIn("FileNotFoundError", server.python("psutil.read('diskstats')").text)
             self.assertIn("cpu_count", server.python("open('/proc/stat')").text)
 
+    @once
     def test_pip_names_the_tool_at_once(self):
         with Server() as server:
             for command in ("pip install rich", "pip3 install -q rich", "python -m pip install -U rich",

@@ -4,7 +4,7 @@ import signal
 import time
 import unittest
 
-from client import LARGE, SLOW, Server
+from client import LARGE, SLOW, Server, once
 from jobs_client import JOBS, KEPT, LONG, PREPARE, WAIT_S, JobCase
 from jobs_stress import run_sequence
 from traces import init_of
@@ -12,6 +12,7 @@ from traces import init_of
 RESTORED = "restored to the state before this call"
 
 
+@once
 class Stops(JobCase):
     def begun(self, server, code, **arguments):
         job = self.begin(server, "open('begun', 'w').close()\n" + code, **arguments)
@@ -167,6 +168,7 @@ class Ends(JobCase):
             self.assert_ok(server.python("print(1)", fresh=True, wait_s=WAIT_S))
 
 
+@once
 class Cancelled(JobCase):
     def test_the_first_call_takes_its_cell_with_it(self):
         with Server(*JOBS) as server:
@@ -235,6 +237,7 @@ class Cancelled(JobCase):
                 server.stash.pop(call, None)
 
 
+@once
 class Files(JobCase):
     """/tmp/output/job-N.txt, which code can get at."""
 
@@ -341,6 +344,7 @@ class TheServerEnds(JobCase):
             self.assertRegex(again.status.line, "lost")
 
 
+@once
 class Floods(JobCase):
     def test_jobs_that_print_without_end(self):
         """Polls stay small, the server's memory bounded, and the last output is in the results."""
@@ -410,6 +414,7 @@ class Floods(JobCase):
             self.assertLess(rss(), before + (8 << 20) * LARGE)
 
 
+@once
 class Sequences(JobCase):
     def test_random_sequences(self):
         """A few of those of `make stress`."""

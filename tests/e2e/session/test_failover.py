@@ -6,7 +6,7 @@ is kept and what is lost, as the documents describe them.
 import subprocess
 import unittest
 
-from client import Case, Server
+from client import Case, Server, once
 
 PYTHON = "/usr/bin/python3"
 DIE = "\nimport os; os.kill(os.getpid(), 9)"
@@ -121,6 +121,7 @@ class Failover(Case):
     def test_lost_after_failover(self):
         self.play_all(LOST)
 
+    @once
     def test_numeric(self):
         for module, *_ in NUMERIC.values():
             if subprocess.run([PYTHON, "-c", f"import {module}"], capture_output=True).returncode:
