@@ -344,7 +344,7 @@ def planned(wanted, stack):
                   setup=("-Db_sanitize=address,undefined", "-Db_lundef=false", *LITTLE_OPTIMISED), env={**SANITIZERS, **SLOWER}, wrap=DESKTOP)
     if whole or wanted == "lint":
         suites = {"check": ("tidy",), "all": ("tidy", "unit"), "lint": ("lint", "tidy")}[wanted]
-        nodes = {"SANDPIPER_TEST_NODES": "20000"} if wanted == "check" else {}
+        nodes = {"SANDPIPER_TEST_NODES": "10000"} if wanted == "check" else {}
         yield Run("clang", suites, ROOT / "build-clang", env={"CC": "clang", **nodes}, behind=whole, compiled=wanted != "check")
     if wanted == "denied":
         for name, words in DENIALS.items():
