@@ -3,15 +3,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/fd.h"
 #include "base/log.h"
@@ -40,14 +36,8 @@ static void apply_reap(struct apply *apply)
     loop_io_remove(&apply->io);
     drop_fd(&apply->fd);
     if (apply->pid > 0) {
-        defer_close int pidfd = (int)syscall(SYS_pidfd_open, apply->pid, 0);
-        struct pollfd ended = {.fd = pidfd, .events = POLLIN};
-        if (pidfd < 0 || poll(&ended, 1, END_MS) != 1) {
-            (void)kill(apply->pid, SIGKILL);
-        }
-        while (waitpid(apply->pid, NULL, 0) < 0 && errno == EINTR) {
-        }
-        apply->pid = 0;
+        (void)program_has_ended(apply->pid, END_MS);
+        program_kill(&apply->pid);
     }
 }
 

@@ -8,9 +8,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/fd.h"
 #include "base/own.h"
@@ -109,9 +107,7 @@ void box_program_stop(struct box_program *program)
 static void reap(struct box_program *program)
 {
     box_program_stop(program);
-    defer_close int pidfd = (int)syscall(SYS_pidfd_open, program->pid, 0);
-    struct pollfd ended = {.fd = pidfd, .events = POLLIN};
-    if (program->pid > 0 && pidfd >= 0 && poll(&ended, 1, END_MS) == 1) {
+    if (program->pid > 0 && program_has_ended(program->pid, END_MS)) {
         (void)waitpid(program->pid, NULL, 0);
     }
     program->pid = 0;

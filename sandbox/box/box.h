@@ -52,6 +52,15 @@ struct box_role {
     void (*pair_made)(struct box *box, const struct wire_reply *reply, int fds[WIRE_FDS]);
 };
 
+/* A process that builds itself a root by a plan, launch/child.h. */
+struct launched {
+    pid_t pid; /* 0: none */
+    int pidfd;
+    bool in_group; /* by CLONE_INTO_CGROUP: it need not be moved */
+    int go_fd;     /* a byte from the server: the ids are mapped; another: it is in the group */
+    int error_fd;  /* where it reports errors */
+};
+
 /* Fields of one subject stand together: */
 /* NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding) */
 struct box {
@@ -72,16 +81,10 @@ struct box {
     struct cgroup cgroup;
     struct scope scope;
     struct cleanup cleanup; /* of the cgroup's directories */
-    struct {                /* which becomes init */
-        pid_t pid;
-        bool cloned_into_group; /* by CLONE_INTO_CGROUP: it need not be moved */
-        int go_fd;     /* a byte from the server: the ids are mapped; another: it is in the group */
-        int config_fd; /* init's settings; written when the groups are known */
-        int pidfd;
-        struct loop_io io;
-        int error_fd; /* where it reports errors */
-        struct loop_io error_io;
-    } child;
+    struct launched child;  /* which becomes init */
+    int config_fd;          /* init's settings; written when the groups are known */
+    struct loop_io child_io;
+    struct loop_io error_io;
     int workspace_fd; /* see box_protected_join() */
     struct init_client init;
     struct init_client monitor; /* fd -1: init has a /proc, so no monitor runs */

@@ -2,14 +2,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/fd.h"
 #include "base/own.h"
@@ -73,9 +70,7 @@ static bool finish_helper(void)
 {
     int status = 0;
     drop_fd(&helper.fd);
-    defer_close int pidfd = (int)syscall(SYS_pidfd_open, helper.pid, 0);
-    struct pollfd ended = {.fd = pidfd, .events = POLLIN};
-    return pidfd < 0 || poll(&ended, 1, WAIT_MS) != 1 ||
+    return !program_has_ended(helper.pid, WAIT_MS) ||
            waitpid(helper.pid, &status, 0) != helper.pid || !WIFSIGNALED(status);
 }
 

@@ -5,17 +5,12 @@
 #include "sandbox/egress/egress_proxy.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -46,29 +41,10 @@ struct egress_proxy {
     struct egress_setup setup;
     int control_fd;
     struct loop_io control_io;
-    int error_fd; /* where the child reports a failed step */
-    pid_t pid;
-    int pidfd;
+    struct launched child;
     struct loop_io pidfd_io;
     unsigned deaths;
 };
-
-/* Descriptors that a child starts with. */
-struct egress_ends {
-    int control_fd;
-    int config_fd;
-    int error_fd;
-    int go_fds[2];
-};
-
-static void ends_done(struct egress_ends *ends)
-{
-    own_close(&ends->control_fd);
-    own_close(&ends->config_fd);
-    own_close(&ends->error_fd);
-    own_close(&ends->go_fds[0]);
-    own_close(&ends->go_fds[1]);
-}
 
 static int egress_program_fd(struct fail *ret_fail)
 {
@@ -102,84 +78,38 @@ static int write_config(const struct egress_proxy *egress, int fd, struct fail *
     return r < 0 ? fail_set(ret_fail, -r, "the egress proxy's settings") : 0;
 }
 
-static int make_ends(struct egress_proxy *egress, struct egress_ends *ends, struct fail *ret_fail)
-{
-    int pair[2];
-    int r = fd_socketpair(SOCK_SEQPACKET, pair);
-    if (r == 0) {
-        egress->control_fd = pair[0];
-        ends->control_fd = pair[1];
-        r = fd_pipe(&egress->error_fd, &ends->error_fd);
-    }
-    r = r ? r : fd_pipe(&ends->go_fds[0], &ends->go_fds[1]);
-    r = r ? r : fd_set_nonblock(egress->error_fd, true);
-    if (r == 0) {
-        ends->config_fd = memfd_create("sandpiper-egress-config", MFD_CLOEXEC);
-        r = ends->config_fd < 0 ? -errno : 0;
-    }
-    return r < 0 ? fail_set(ret_fail, -r, "the egress proxy's descriptors") : 0;
-}
-
-static int clone_child(struct egress_proxy *egress, const struct plan *plan,
-                       const struct egress_ends *ends, struct fail *ret_fail)
-{
-    const unsigned long flags = plan->namespaces | CLONE_PIDFD;
-    const char go = 1;
-    int program = egress_program_fd(ret_fail);
-    cap_t none = cap_init();
-    if (program < 0 || !none) {
-        return program < 0 ? program : fail_set(ret_fail, ENOMEM, "capabilities");
-    }
-    struct child_setup setup = {.plan = plan,
-                                .no_capabilities = none,
-                                .go_fd = ends->go_fds[0],
-                                .error_fd = ends->error_fd,
-                                .init_fd = ends->control_fd,
-                                .config_fd = ends->config_fd,
-                                .program_fd = program};
-    pid_t pid = (pid_t)syscall(SYS_clone, flags | SIGCHLD, NULL, &egress->pidfd, NULL, NULL);
-    if (pid == 0) {
-        child_main(&setup);
-    }
-    int error = errno;
-    (void)cap_free(none);
-    if (pid < 0) {
-        return fail_set(ret_fail, error, "cannot create namespaces for the egress proxy");
-    }
-    egress->pid = pid;
-    int r = plan->namespaces ? launch_map_ids(pid, plan, ret_fail) : 0;
-    if (r == 0 && write(ends->go_fds[1], &go, 1) != 1) {
-        r = fail_set(ret_fail, EPIPE, "the egress proxy's child");
-    }
-    return r;
-}
-
-/* Kills the process, whatever it is doing, and forgets it. */
+/* Whatever the process is doing. */
 static void egress_reap(struct egress_proxy *egress)
 {
     loop_io_remove(&egress->control_io);
     loop_io_remove(&egress->pidfd_io);
-    if (egress->pid > 0) {
-        (void)kill(egress->pid, SIGKILL);
-        while (waitpid(egress->pid, NULL, 0) < 0 && errno == EINTR) {
-        }
-        egress->pid = 0;
-    }
+    launch_end(&egress->child);
     drop_fd(&egress->control_fd);
-    drop_fd(&egress->error_fd);
-    drop_fd(&egress->pidfd);
 }
 
 static void egress_on_pidfd(void *arg, uint32_t events);
 static void egress_on_control(void *arg, uint32_t events);
 
-static int launch_with(struct egress_proxy *egress, struct plan *plan, struct fail *ret_fail)
+static int launch_with(struct egress_proxy *egress, const struct plan *plan, struct fail *ret_fail)
 {
     const uint32_t hello = 0;
-    OWNED(ends_done) struct egress_ends ends = {-1, -1, -1, {-1, -1}};
-    int r = make_ends(egress, &ends, ret_fail);
-    r = r ? r : write_config(egress, ends.config_fd, ret_fail);
-    r = r ? r : clone_child(egress, plan, &ends, ret_fail);
+    int pair[2];
+    int program = egress_program_fd(ret_fail);
+    int r = program < 0 ? program : fd_socketpair(SOCK_SEQPACKET, pair);
+    if (r < 0) {
+        return program < 0 ? r : fail_set(ret_fail, -r, "the egress proxy's descriptors");
+    }
+    egress->control_fd = pair[0];
+    defer_close int theirs = pair[1];
+    defer_close int config_fd = memfd_create("sandpiper-egress-config", MFD_CLOEXEC);
+    if (config_fd < 0) {
+        return fail_set(ret_fail, errno, "the egress proxy's descriptors");
+    }
+    struct child_setup setup = {
+        .plan = plan, .init_fd = theirs, .config_fd = config_fd, .program_fd = program};
+    r = write_config(egress, config_fd, ret_fail);
+    r = r ? r : launch_start(&egress->child, &setup, -1, "the egress proxy", ret_fail);
+    r = r ? r : fd_set_nonblock(egress->child.error_fd, true);
     if (r < 0) {
         return r;
     }
@@ -187,8 +117,8 @@ static int launch_with(struct egress_proxy *egress, struct plan *plan, struct fa
                                1, MSG_DONTWAIT);
     r = sent < 0 ? (int)sent : 0;
     r = r ? r
-          : loop_io_add(egress->loop, &egress->pidfd_io, egress->pidfd, EPOLLIN, egress_on_pidfd,
-                        egress);
+          : loop_io_add(egress->loop, &egress->pidfd_io, egress->child.pidfd, EPOLLIN,
+                        egress_on_pidfd, egress);
     r = r ? r
           : loop_io_add(egress->loop, &egress->control_io, egress->control_fd, EPOLLIN,
                         egress_on_control, egress);
@@ -271,7 +201,7 @@ static void egress_on_pidfd(void *arg, uint32_t)
     struct egress_proxy *egress = arg;
     struct fail fail = {};
     struct egress_event event = {.kind = EGRESS_UNREACHABLE};
-    bool reported = read(egress->error_fd, &fail, sizeof fail) == (ssize_t)sizeof fail;
+    bool reported = read(egress->child.error_fd, &fail, sizeof fail) == (ssize_t)sizeof fail;
     fail.text[sizeof fail.text - 1] = '\0';
     egress_reap(egress);
     if (!reported && egress->deaths++ < PROXY_DEATHS && egress_launch(egress, &fail) == 0) {
@@ -297,9 +227,8 @@ int egress_proxy_start(struct loop *loop, const struct egress_setup *setup,
     *egress = (struct egress_proxy){.loop = loop,
                                     .policy = *setup->policy,
                                     .setup = *setup,
-                                    .control_fd = -1,
-                                    .error_fd = -1,
-                                    .pidfd = -1};
+                                    .child = launch_none,
+                                    .control_fd = -1};
     int r = egress_launch(egress, ret_fail);
     if (r < 0) {
         egress_proxy_stop(egress);

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
 #include "base/fd.h"
 #include "base/own.h"

@@ -58,6 +58,25 @@ bool idmap_may_give(void)
     return idmap_has_capabilities(needed, sizeof needed / sizeof *needed);
 }
 
+int idmap_write(pid_t pid, const struct idmap *idmap)
+{
+    const struct {
+        const char *file;
+        unsigned inside;
+        unsigned outside;
+    } maps[] = {{"uid_map", idmap->disk_uid, idmap->outside_uid},
+                {"gid_map", idmap->disk_gid, idmap->outside_gid}};
+    int r = 0;
+    for (unsigned i = 0; r == 0 && i < 2; i++) {
+        char path[64];
+        char text[64];
+        (void)snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, maps[i].file);
+        (void)snprintf(text, sizeof text, "%u %u 1", maps[i].inside, maps[i].outside);
+        r = fd_write_text_at(AT_FDCWD, path, text);
+    }
+    return r;
+}
+
 /* The kernel takes the mapping from a user namespace. Making one takes a process, which waits until
  * its map is written and its namespace opened. */
 static int map_namespace(const struct idmap *idmap)
@@ -77,13 +96,7 @@ static int map_namespace(const struct idmap *idmap)
         return -errno;
     }
     char path[64];
-    char map[64];
-    (void)snprintf(path, sizeof path, "/proc/%d/uid_map", (int)pid);
-    (void)snprintf(map, sizeof map, "%u %u 1", idmap->disk_uid, idmap->outside_uid);
-    int r = fd_write_text_at(AT_FDCWD, path, map);
-    (void)snprintf(path, sizeof path, "/proc/%d/gid_map", (int)pid);
-    (void)snprintf(map, sizeof map, "%u %u 1", idmap->disk_gid, idmap->outside_gid);
-    r = r < 0 ? r : fd_write_text_at(AT_FDCWD, path, map);
+    int r = idmap_write(pid, idmap);
     (void)snprintf(path, sizeof path, "/proc/%d/ns/user", (int)pid);
     if (r == 0) {
         r = open(path, O_RDONLY | O_CLOEXEC);

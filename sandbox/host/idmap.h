@@ -20,6 +20,10 @@ struct idmap {
     bool top_only; /* without what is mounted below */
 };
 
+/* Maps the only ids of a process in a new user namespace: there, they are the disk's. 0 or -errno
+ */
+int idmap_write(pid_t pid, const struct idmap *idmap);
+
 /* A detached tree of the directory that fd holds (O_PATH), writable and with mapped ids, so that a
  * sandbox with one uid can work in a directory of another. Needs root, and support by the file
  * system: mount_setattr(2), Linux 5.12. Returns a descriptor or -errno. */

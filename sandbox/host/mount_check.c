@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/fd.h"
 #include "base/own.h"
 #include "sandbox/host/cache_path.h"
 #include "sandbox/host/mounts.h"

@@ -6,7 +6,6 @@
  * installer's; what it has started dies with the sandbox. */
 #include <errno.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>

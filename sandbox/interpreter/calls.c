@@ -2,7 +2,6 @@
  * with its first message. Apart from the control socket, so that what code writes here can disturb
  * nothing else. */
 #include <errno.h>
-#include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 

@@ -3,10 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/mount.h>
-#include <linux/sched.h>
-#include <sched.h>
-#include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -21,36 +17,16 @@
 #include "sandbox/launch/launch.h"
 #include "sandbox/programs/program.h"
 
-int launch_map_ids(pid_t pid, const struct plan *plan, struct fail *ret_fail)
-{
-    char path[64];
-    char text[64];
-    const struct {
-        const char *file;
-        unsigned id;
-    } maps[] = {{"uid_map", plan->outside_uid}, {"gid_map", plan->outside_gid}};
-    (void)snprintf(path, sizeof path, "/proc/%d/setgroups", (int)pid);
-    int r = fd_write_text_at(AT_FDCWD, path, "deny");
-    for (unsigned i = 0; r == 0 && i < 2; i++) {
-        (void)snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, maps[i].file);
-        (void)snprintf(text, sizeof text, "%d %u 1", PLAN_INSIDE_ID, maps[i].id);
-        r = fd_write_text_at(AT_FDCWD, path, text);
-    }
-    return r < 0 ? fail_set(ret_fail, -r, "cannot map the sandbox's ids") : 0;
-}
+static const char whose[] = "the sandbox";
 
 /* Descriptors that the child keeps; the server closes them as soon as the child has them. */
 struct child_ends {
-    int go_fd;
-    int error_fd;
     int init_fd;
     int taken[PLAN_TREES]; /* by slot: trees with mapped ids */
 };
 
 static void child_ends_done(struct child_ends *ends)
 {
-    own_close(&ends->go_fd);
-    own_close(&ends->error_fd);
     own_close(&ends->init_fd);
     for (unsigned i = 0; i < PLAN_TREES; i++) {
         own_close(&ends->taken[i]);
@@ -65,47 +41,11 @@ static int make_ends(struct box *box, struct child_ends *ends, struct fail *ret_
         ends->init_fd = ends_of_init[1];
         r = init_client_start(&box->init, box->loop, ends_of_init[0]);
     }
-    r = r ? r : fd_pipe(&box->child.error_fd, &ends->error_fd);
-    r = r ? r : fd_pipe(&ends->go_fd, &box->child.go_fd);
     if (r == 0) {
-        box->child.config_fd = memfd_create("sandpiper-config", MFD_CLOEXEC);
-        r = box->child.config_fd < 0 ? -errno : 0;
+        box->config_fd = memfd_create("sandpiper-config", MFD_CLOEXEC);
+        r = box->config_fd < 0 ? -errno : 0;
     }
     return r < 0 ? fail_set(ret_fail, -r, "the sandbox's descriptors") : 0;
-}
-
-static pid_t clone_child(struct box *box, const struct child_setup *setup)
-{
-    const unsigned long flags = box->plan.namespaces | CLONE_PIDFD;
-    int pidfd = -1;
-    pid_t pid = -1;
-    int group_fd = cgroup_clone_fd(&box->cgroup);
-    if (group_fd >= 0) {
-        struct clone_args args = {.flags = flags | CLONE_INTO_CGROUP,
-                                  .pidfd = (uint64_t)(uintptr_t)&pidfd,
-                                  .exit_signal = SIGCHLD,
-                                  .cgroup = (uint64_t)group_fd};
-        pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
-        box->child.cloned_into_group = pid > 0;
-    }
-    if (pid < 0) {
-        /* The raw call, because glibc's clone wants a separate stack. Otherwise like fork(2). */
-        pid = (pid_t)syscall(SYS_clone, flags | SIGCHLD, NULL, &pidfd, NULL, NULL);
-    }
-    if (pid == 0) {
-        child_main(setup);
-    }
-    if (pid > 0) {
-        box->child.pidfd = pidfd;
-    }
-    return pid;
-}
-
-static int child_go(const struct box *box, struct fail *ret_fail)
-{
-    const char go = 1;
-    return write(box->child.go_fd, &go, 1) == 1 ? 0
-                                                : fail_set(ret_fail, EPIPE, "the sandbox's child");
 }
 
 /* A missing directory of the user's is left out. A read-only one is shown as it is where ids cannot
@@ -166,7 +106,7 @@ int launch_check_calls(struct fail *ret_fail)
 
 int launch_child(struct box *box, struct fail *ret_fail)
 {
-    OWNED(child_ends_done) struct child_ends ends = {.go_fd = -1, .error_fd = -1, .init_fd = -1};
+    OWNED(child_ends_done) struct child_ends ends = {.init_fd = -1};
     memset(ends.taken, -1, sizeof ends.taken);
     int r = make_ends(box, &ends, ret_fail);
     if (r < 0) {
@@ -186,44 +126,29 @@ int launch_child(struct box *box, struct fail *ret_fail)
     if (program < 0) {
         return program;
     }
-    cap_t none = cap_init();
-    if (!none) {
-        return fail_set(ret_fail, ENOMEM, "capabilities");
-    }
     struct child_setup setup = {.plan = &box->plan,
-                                .no_capabilities = none,
-                                .go_fd = ends.go_fd,
-                                .error_fd = ends.error_fd,
                                 .init_fd = ends.init_fd,
-                                .config_fd = box->child.config_fd,
+                                .config_fd = box->config_fd,
                                 .program_fd = program,
                                 .taken = ends.taken};
     box->building = BOX_PROTECTION_NAMESPACES;
-    box->child.pid = clone_child(box, &setup);
-    int error = errno;
-    (void)cap_free(none);
-    if (box->child.pid < 0) {
-        return fail_set(ret_fail, error, "cannot create %s for the sandbox",
-                        box->plan.namespaces ? "namespaces" : "a process");
-    }
-    r = box->plan.namespaces ? launch_map_ids(box->child.pid, &box->plan, ret_fail) : 0;
-    return r < 0 ? r : child_go(box, ret_fail);
+    return launch_start(&box->child, &setup, cgroup_clone_fd(&box->cgroup), whose, ret_fail);
 }
 
 int launch_confine(struct box *box, struct fail *ret_fail)
 {
-    int r = config_write(box, box->child.config_fd, ret_fail);
+    int r = config_write(box, box->config_fd, ret_fail);
     if (r < 0) {
         return r;
     }
     box->building = BOX_PROTECTION_MEMORY;
-    r = box->child.cloned_into_group ? 0 : cgroup_attach(&box->cgroup, box->child.pid);
+    r = box->child.in_group ? 0 : cgroup_attach(&box->cgroup, box->child.pid);
     if (r < 0) {
         return fail_set(ret_fail, -r, "cannot move the sandbox into its control group");
     }
     box->building = BOX_PROTECTION_PYTHON;
-    r = child_go(box, ret_fail);
+    r = launch_go(&box->child, whose, ret_fail);
     drop_fd(&box->child.go_fd);
-    drop_fd(&box->child.config_fd);
+    drop_fd(&box->config_fd);
     return r;
 }

@@ -1,10 +1,20 @@
 #pragma once
 #include "sandbox/box/box.h"
+#include "sandbox/launch/child.h"
 
 /* From a plan to a running init. */
 
-/* Maps the only id of a child in a new user namespace, as its plan says. 0 or -errno */
-int launch_map_ids(pid_t pid, const struct plan *plan, struct fail *ret_fail);
+extern const struct launched launch_none;
+
+/* Clones the child, into the control group where group_fd is one, maps its ids and lets it build
+ * its root. setup: without what this function makes. whose: names it in messages. 0 or -errno;
+ * ret_child then holds what was made so far. */
+int launch_start(struct launched *ret_child, struct child_setup *setup, int group_fd,
+                 const char *whose, struct fail *ret_fail);
+/* Lets the child continue. 0 or -errno */
+int launch_go(const struct launched *child, const char *whose, struct fail *ret_fail);
+/* Kills the child and closes what is open. Idempotent. */
+void launch_end(struct launched *child);
 
 /* Whether the calls are there that the sandbox's programs need at every level. Linux 5.12 has them,
  * and a container's filter may refuse them. 0 or -ENOSYS */

@@ -1,7 +1,5 @@
-#include <signal.h>
 #include <stdio.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 
 #include "base/fd.h"
 #include "base/own.h"
@@ -44,9 +42,5 @@ int monitor_start(struct box *box, struct fail *ret_fail)
 
 void monitor_stop(struct box *box)
 {
-    if (box->monitor_pid > 0) {
-        (void)kill(box->monitor_pid, SIGKILL);
-        (void)waitpid(box->monitor_pid, NULL, 0);
-        box->monitor_pid = 0;
-    }
+    program_kill(&box->monitor_pid);
 }

@@ -3,12 +3,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/fd.h"
-#include "base/own.h"
 #include "base/parse.h"
 #include "sandbox/limits/cgroup.h"
 #include "sandbox/limits/cgroup_place.h"

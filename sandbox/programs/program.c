@@ -2,6 +2,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -101,4 +103,21 @@ pid_t program_spawn(const char *const argv[], int socket_fd)
         return -error;
     }
     return pid;
+}
+
+bool program_has_ended(pid_t pid, int ms)
+{
+    defer_close int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    struct pollfd ended = {.fd = pidfd, .events = POLLIN};
+    return pidfd >= 0 && poll(&ended, 1, ms) == 1;
+}
+
+void program_kill(pid_t *pid)
+{
+    if (*pid > 0) {
+        (void)kill(*pid, SIGKILL);
+        while (waitpid(*pid, NULL, __WALL) < 0 && errno == EINTR) {
+        }
+        *pid = 0;
+    }
 }

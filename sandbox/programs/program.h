@@ -1,4 +1,5 @@
 #pragma once
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -10,6 +11,13 @@ int program_make(const char *name, const unsigned char *bytes, size_t size, stru
 /* Starts init's program in another role, argv[0], in a process session of its own. Its only
  * descriptor is socket_fd, as 3. Returns the pid, or -errno if it could not be executed. */
 pid_t program_spawn(const char *const argv[], int socket_fd);
+
+/* Waits up to ms milliseconds for a child of this process. Returns whether it has exited; it is
+ * then still to be reaped. */
+bool program_has_ended(pid_t pid, int ms);
+/* Kills a child of this process, whatever it is doing, and reaps it. Does nothing if *pid is not
+ * positive; sets it to 0. */
+void program_kill(pid_t *pid);
 
 /* The static program of programs/init. Returns a descriptor that this module owns, or -errno. */
 int program_fd(struct fail *ret_fail);

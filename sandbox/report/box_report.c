@@ -1,6 +1,5 @@
 /* Gathers the facts for an isolation report: from the host alone, from a sandbox that could not be
  * made, or from one that was tested. */
-#include <stdlib.h>
 #include <sys/wait.h>
 
 #include "sandbox/box/box.h"

@@ -1,5 +1,4 @@
 #include <fcntl.h>
-#include <linux/sched.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <string.h>

@@ -1,5 +1,4 @@
 #include <errno.h>
-#include <fcntl.h>
 #include <sys/inotify.h>
 #include <sys/socket.h>
 #include <unistd.h>

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/own.h"
-
 enum { OLD, NEW, SIDES };
 
 #define NONE UINT32_MAX

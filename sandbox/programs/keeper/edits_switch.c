@@ -5,7 +5,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/own.h"
 #include "sandbox/programs/keeper/edits_trial.h"
 
 /* --- what has become of each path --- */

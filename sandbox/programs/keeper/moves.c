@@ -1,5 +1,4 @@
 /* Undoes moves by moves: a file above the bound of copies is still there under another name. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -1,6 +1,5 @@
 #include "sandbox/programs/keeper/patch.h"
 
-#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "sandbox/programs/keeper/edits_trial.h"
 #include "sandbox/programs/keeper/keeper.h"

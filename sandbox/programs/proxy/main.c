@@ -19,7 +19,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/own.h"
 #include "sandbox/programs/proxy/proxy.h"
 #include "sandbox/protocol/init_protocol.h"
 #include "sandbox/protocol/packet.h"

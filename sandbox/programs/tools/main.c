@@ -17,7 +17,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/fd.h"
 #include "sandbox/programs/common/process_tree.h"
 #include "sandbox/programs/roles.h"
 #include "sandbox/protocol/packet.h"
