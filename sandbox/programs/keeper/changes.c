@@ -1,7 +1,5 @@
 /* What differs from the user's directory, with --cow: lists it, writes a patch of it, discards it,
- * and collects what is to be applied. A file that is what the user has is no change, even if the
- * upper directory holds a copy of it: nothing is ever removed from there, because changing a layer
- * of a mounted overlay is undefined (filesystems/overlayfs.rst of Linux). */
+ * and collects what is to be applied. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -19,101 +17,9 @@
 #include "base/quote.h"
 #include "sandbox/programs/common/content.h"
 #include "sandbox/programs/keeper/diff.h"
-#include "sandbox/programs/keeper/keeper.h"
 #include "sandbox/programs/keeper/patch.h"
+#include "sandbox/programs/keeper/survey.h"
 #include "sandbox/protocol/change_record.h"
-
-/* --- what differs --- */
-
-static void look_below(struct keeper *keeper, const struct record *record,
-                       struct apply_facts *ret_lower)
-{
-    if (place_look(keeper->lower_fd, record->path, ret_lower, NULL) < 0) {
-        *ret_lower = (struct apply_facts){};
-    }
-}
-
-/* Compares with the user's file as it is now. */
-static bool differs_from(struct keeper *keeper, struct record *record,
-                         const struct apply_facts *lower)
-{
-    if (!record->cow.compared || !apply_facts_alike(&record->cow.compared_to, lower)) {
-        record->cow.compared = true;
-        record->cow.compared_to = *lower;
-        record->cow.differs =
-            !place_same(keeper->upper_fd, &record->facts, keeper->lower_fd, lower, record->path);
-        keeper->pending_known = false;
-        if (!record->cow.differs && !apply_facts_alike(&record->cow.base, lower)) {
-            record->cow.base = *lower; /* both are the same: a change from here on is a new one */
-            base_note(keeper, record);
-        }
-    }
-    return record->cow.differs;
-}
-
-/* Whether the change has a line of its own. A directory has one only where no file in it tells of
- * it, as git has it. list: sorted, from the record on. */
-static bool is_unread(const struct record *record)
-{
-    return S_ISDIR(record->facts.mode) && record->unread;
-}
-
-static bool has_line(struct record *const *list, size_t count)
-{
-    const struct record *record = list[0];
-    bool is_there = S_ISDIR(record->facts.mode);
-    bool was_there = S_ISDIR(record->cow.compared_to.mode);
-    if (!record->cow.differs || is_unread(record)) {
-        return record->cow.differs;
-    }
-    if (!is_there && !(was_there && record->facts.mode == 0)) {
-        return true;
-    }
-    if (is_there && record->cow.compared_to.mode != 0) {
-        return true; /* other mode bits, or a file before */
-    }
-    if (is_there && record->facts.mode & (S_IWGRP | S_IWOTH)) {
-        return true; /* which no file in it tells */
-    }
-    for (size_t i = 1; i < count && apply_path_is_below(list[i]->path, record->path); i++) {
-        if (is_there ? list[i]->facts.mode != 0 : list[i]->cow.differs) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static void compare_all(struct keeper *keeper, struct record *const *list, size_t count, bool look)
-{
-    for (size_t i = 0; i < count; i++) {
-        struct apply_facts lower = list[i]->cow.compared_to;
-        /* What code writes to a mapping that it has used before changes no facts. */
-        list[i]->cow.compared = list[i]->cow.compared && !(look && S_ISREG(list[i]->facts.mode));
-        if (look || !list[i]->cow.compared) {
-            look_below(keeper, list[i], &lower);
-        }
-        (void)differs_from(keeper, list[i], &lower);
-    }
-}
-
-unsigned changes_count(struct keeper *keeper)
-{
-    size_t count = 0;
-    if (keeper->pending_known) {
-        return keeper->pending;
-    }
-    struct record **list = records_sorted(keeper, &count);
-    keeper->pending = 0;
-    if (list) {
-        compare_all(keeper, list, count, /* look= */ false);
-    }
-    for (size_t i = 0; list && i < count; i++) {
-        keeper->pending += has_line(list + i, count - i);
-    }
-    free(list);
-    keeper->pending_known = true;
-    return keeper->pending;
-}
 
 /* --- lists and patches --- */
 
@@ -162,22 +68,22 @@ static uint64_t hash_of(const struct keeper *keeper, const struct record *record
 }
 
 /* For a person who reads the patch: what git has no line for. */
-static int append_comment(struct buf *out, const struct record *record,
-                          const struct change_record *change)
+static void append_comment(struct buf *out, const struct record *record,
+                           const struct change_record *change)
 {
     if (!change_record_shows_mode(change) && !(change->flags & CHANGE_INVISIBLE)) {
-        return 0;
+        return;
     }
-    int r = buf_append_text(out, "# ");
-    r = r ? r : quote_append(out, "", record->path, strlen(record->path), /* force= */ false);
-    r = r ? r : buf_append_text(out, ":");
-    if (r == 0 && change_record_shows_mode(change)) {
-        r = buf_appendf(out, " mode %03o", change->mode & ACCESSPERMS);
+    (void)buf_append_text(out, "# ");
+    (void)quote_append(out, "", record->path, strlen(record->path), /* force= */ false);
+    (void)buf_append_text(out, ":");
+    if (change_record_shows_mode(change)) {
+        (void)buf_appendf(out, " mode %03o", change->mode & ACCESSPERMS);
     }
-    if (r == 0 && (change->flags & CHANGE_INVISIBLE)) {
-        r = buf_append_text(out, " adds invisible characters");
+    if (change->flags & CHANGE_INVISIBLE) {
+        (void)buf_append_text(out, " adds invisible characters");
     }
-    return r ? r : buf_append_text(out, "\n");
+    (void)buf_append_text(out, "\n");
 }
 
 static void write_patch(struct listing *listing, struct record *record,
@@ -207,8 +113,9 @@ static void write_patch(struct listing *listing, struct record *record,
     free(old);
     free(new);
     if (wants_text && r == 0) {
-        r = append_comment(&part, record, change);
-        r = r ? r : buf_append(&part, buf_bytes(&text), buf_size(&text));
+        append_comment(&part, record, change);
+        buf_append_buf(&part, &text);
+        r = buf_error(&part);
     }
     if (r == 0 && buf_size(&part) > 0) {
         r = fd_write_all(listing->patch_fd, buf_bytes(&part), buf_size(&part));
@@ -217,77 +124,6 @@ static void write_patch(struct listing *listing, struct record *record,
         listing->patch_at += buf_size(&part);
     }
     listing->error = r ? r : listing->error;
-}
-
-/* Whether the user has something at path, or will have it after the changes, as the last scan has
- * found them. Both count: what is deleted stays in the user's directory where that deletion is not
- * carried out, for a conflict, or because code puts the file back meanwhile. */
-static bool is_there(const struct keeper *keeper, const char *path)
-{
-    struct apply_facts facts;
-    const struct record *record = record_find(keeper, path);
-    return record ? record->facts.mode != 0 || record->cow.compared_to.mode != 0
-                  : place_look(keeper->lower_fd, path, &facts, NULL) == 0 && facts.mode != 0;
-}
-
-struct inside {
-    const struct keeper *keeper;
-    const char *path; /* of a directory */
-};
-
-static bool is_inside(const void *arg, const char *name)
-{
-    const struct inside *inside = arg;
-    char text[KEEPER_PATH_BYTES + 16];
-    (void)snprintf(text, sizeof text, "%s%s%s", inside->path, *inside->path ? "/" : "", name);
-    return is_there(inside->keeper, text);
-}
-
-static bool is_git_directory(const struct keeper *keeper, const char *path)
-{
-    return git_is_directory(is_inside, &(struct inside){keeper, path});
-}
-
-/* Finds what lies in a directory of the user's that is gone, or another one by now. Sorted. */
-static void find_adrift(struct record *const *list, size_t count)
-{
-    const struct record *top = NULL;
-    for (size_t i = 0; i < count; i++) {
-        struct record *record = list[i];
-        bool is_same = S_ISDIR(record->cow.compared_to.mode) &&
-                       record->cow.compared_to.inode == record->cow.base.inode;
-        record->cow.adrift = top && apply_path_is_below(record->path, top->path);
-        if (!record->cow.adrift) {
-            top = S_ISDIR(record->facts.mode) && S_ISDIR(record->cow.base.mode) && !is_same ? record
-                                                                                            : NULL;
-        }
-    }
-}
-
-/* Whether what is to be changed in the user's directory is no longer what code has seen there. */
-static bool is_conflict(const struct record *record)
-{
-    return record->cow.adrift || !apply_facts_alike(&record->cow.base, &record->cow.compared_to);
-}
-
-/* Finds which records lie in a git repository without a .git, whose hooks and config git takes for
- * its own. Sorted: a directory comes before what is in it. */
-static void find_bare(const struct keeper *keeper, struct record *const *list, size_t count)
-{
-    bool is_bare = is_git_directory(keeper, "");
-    for (size_t i = 0; i < count; i++) {
-        struct record *record = list[i];
-        char path[KEEPER_PATH_BYTES];
-        (void)snprintf(path, sizeof path, "%s", record->path);
-        char *slash = strrchr(path, '/');
-        if (slash) {
-            *slash = '\0';
-        }
-        const struct record *parent = slash ? record_find(keeper, path) : NULL;
-        bool is_directory = S_ISDIR(record->facts.mode) || S_ISDIR(record->cow.compared_to.mode);
-        record->cow.in_bare = parent ? parent->cow.in_bare || parent->cow.is_bare : is_bare;
-        record->cow.is_bare = is_directory && is_git_directory(keeper, record->path);
-    }
 }
 
 /* --- what a list has shown --- */
@@ -314,9 +150,9 @@ static void list_record(struct listing *listing, struct record *record, int erro
         .sign = (char)(lower->mode == 0          ? '+'
                        : record->facts.mode == 0 ? '-'
                                                  : '~'),
-        .flags = (uint8_t)((is_conflict(record) ? CHANGE_IN_DIR : 0) |
+        .flags = (uint8_t)((change_is_conflict(record) ? CHANGE_IN_DIR : 0) |
                            (record->cow.in_bare ? CHANGE_BARE : 0) | (error ? CHANGE_NOT_DONE : 0) |
-                           (is_unread(record) ? CHANGE_UNREADABLE : 0)),
+                           (change_is_unread(record) ? CHANGE_UNREADABLE : 0)),
         .before = (uint16_t)(lower->mode & 0777),
         .mode = shown->mode,
         .bytes = shown->bytes,
@@ -359,24 +195,6 @@ static int open_patch(const struct keeper *keeper)
     return fd < 0 ? -errno : fd;
 }
 
-/* All records, sorted, compared with the user's directory as it is now: heap. NULL: none;
- * *ret_error: why. */
-static struct record **survey(struct keeper *keeper, size_t *ret_count, int *ret_error)
-{
-    states_look(keeper);
-    struct record **list = records_sorted(keeper, ret_count);
-    if (!list || keeper->too_many) {
-        *ret_error = list ? -E2BIG : -ENOMEM;
-        *ret_count = 0;
-        free(list);
-        return NULL;
-    }
-    compare_all(keeper, list, *ret_count, /* look= */ true);
-    find_adrift(list, *ret_count);
-    find_bare(keeper, list, *ret_count);
-    return list;
-}
-
 void changes_list(struct keeper *keeper, const struct wire_request *request)
 {
     struct listing listing = {.keeper = keeper,
@@ -389,9 +207,9 @@ void changes_list(struct keeper *keeper, const struct wire_request *request)
         listing.patch_fd = open_patch(keeper);
         listing.error = listing.patch_fd < 0 ? listing.patch_fd : 0;
     }
-    struct record **list = survey(keeper, &count, &listing.error);
+    struct record **list = changes_survey(keeper, &count, &listing.error);
     for (size_t i = 0; i < count && !listing.error; i++) {
-        if (has_line(list + i, count - i) && keeper_wants(keeper, list[i]->path)) {
+        if (change_has_line(list + i, count - i) && keeper_wants(keeper, list[i]->path)) {
             list_record(&listing, list[i], 0);
         }
     }
@@ -423,11 +241,11 @@ void changes_discard(struct keeper *keeper, const struct wire_request *request)
     struct listing listing = {
         .keeper = keeper, .records = BUF_EMPTY, .work = DIFF_WORK, .patch_fd = -1};
     size_t count = 0;
-    struct record **list = survey(keeper, &count, &listing.error);
+    struct record **list = changes_survey(keeper, &count, &listing.error);
     for (size_t i = 0; i < count; i++) {
         list[i]->scratch.mark =
             (list[i]->cow.differs && keeper_wants(keeper, list[i]->path) ? 1U : 0) |
-            (has_line(list + i, count - i) ? 2U : 0);
+            (change_has_line(list + i, count - i) ? 2U : 0);
     }
     for (size_t i = count; i > 0; i--) { /* what is in a directory before the directory */
         struct record *record = list[i - 1];
@@ -505,9 +323,9 @@ static int collect(struct keeper *keeper, struct record *const *list, size_t cou
             if (item) {
                 item->hash = hash_of(keeper, record);
                 note_above(keeper, item);
-                item->marks = (has_line(list + i, count - i) ? 0 : APPLY_IMPLIED) |
+                item->marks = (change_has_line(list + i, count - i) ? 0 : APPLY_IMPLIED) |
                               (record->cow.in_bare ? APPLY_BARE : 0) |
-                              (is_unread(record) ? APPLY_UNREAD : 0) |
+                              (change_is_unread(record) ? APPLY_UNREAD : 0) |
                               listed_marks(record, item->hash);
             }
         }
@@ -516,7 +334,7 @@ static int collect(struct keeper *keeper, struct record *const *list, size_t cou
     for (const struct apply_item *item = NULL;
          r == 0 && (item = apply_journal_next(whole, item));) {
         const struct record *record = record_find(keeper, item->path);
-        if (record && !(item->marks & APPLY_TORN) && is_conflict(record)) {
+        if (record && !(item->marks & APPLY_TORN) && change_is_conflict(record)) {
             mark_torn(whole, item->path);
         }
     }
@@ -528,7 +346,7 @@ void changes_collect(struct keeper *keeper, const struct wire_request *request)
     size_t count = 0;
     int error = 0;
     own_close(&journal_fd);
-    struct record **list = survey(keeper, &count, &error);
+    struct record **list = changes_survey(keeper, &count, &error);
     journal_fd = list ? collect(keeper, list, count) : error;
     free(list);
     struct wire_reply reply = {.id = request->id, .error = journal_fd < 0 ? -journal_fd : 0};

@@ -128,11 +128,10 @@ static int comment(const char *path, const struct patch_file *old, const struct 
                        : !is_read(old) || !is_read(new) ? "too large for a diff"
                        : git_refuses(path)              ? "git applies no such name"
                                                         : "binary";
-    int r = buf_append_text(out, "# ");
-    r = r ? r : quote_append(out, "", path, strlen(path), /* force= */ false);
-    return r ? r
-             : buf_appendf(out, ": %s, %s, not in this patch\n", kind,
-                           new->mode ? size_text(file->size, size) : "deleted");
+    (void)buf_append_text(out, "# ");
+    (void)quote_append(out, "", path, strlen(path), /* force= */ false);
+    return buf_appendf(out, ": %s, %s, not in this patch\n", kind,
+                       new->mode ? size_text(file->size, size) : "deleted");
 }
 
 /* --- hunks --- */
@@ -163,29 +162,29 @@ static struct place ahead(const char *bytes, struct place place, size_t most)
     return place;
 }
 
-static int append_lines(struct buf *out, char sign, const char *bytes, size_t size)
+static void append_lines(struct buf *out, char sign, const char *bytes, size_t size)
 {
-    int r = 0;
-    for (size_t at = 0; r == 0 && at < size;) {
+    for (size_t at = 0; at < size;) {
         const char *end = memchr(bytes + at, '\n', size - at);
         size_t length = end ? (size_t)(end - bytes) + 1 - at : size - at;
-        r = buf_append(out, &sign, 1);
-        r = r ? r : buf_append(out, bytes + at, length);
-        r = r || end ? r : buf_append_text(out, "\n\\ No newline at end of file\n");
+        (void)buf_append(out, &sign, 1);
+        (void)buf_append(out, bytes + at, length);
+        (void)buf_append_text(out, end ? "" : "\n\\ No newline at end of file\n");
         at += length;
     }
-    return r;
 }
 
-static int append_range(struct buf *out, char sign, size_t line, size_t lines)
+static void append_range(struct buf *out, const char *sign, size_t line, size_t lines)
 {
-    int r = buf_appendf(out, "%c%zu", sign, lines ? line + 1 : line);
-    return r || lines == 1 ? r : buf_appendf(out, ",%zu", lines);
+    (void)buf_appendf(out, "%s%zu", sign, lines ? line + 1 : line);
+    if (lines != 1) {
+        (void)buf_appendf(out, ",%zu", lines);
+    }
 }
 
 /* Appends the hunk of the edits from first to last. */
-static int append_hunk(struct buf *out, const struct diff *diff, size_t first, size_t last,
-                       struct diff_text old, struct diff_text new)
+static void append_hunk(struct buf *out, const struct diff *diff, size_t first, size_t last,
+                        struct diff_text old, struct diff_text new)
 {
     const struct diff_edit *edit = diff_edit(diff, first);
     const struct diff_edit *end = diff_edit(diff, last);
@@ -194,27 +193,24 @@ static int append_hunk(struct buf *out, const struct diff *diff, size_t first, s
     struct place to = ahead(old.bytes, old_end, old.size);
     size_t new_line = edit->new_line - (edit->old_line - from.line);
     size_t new_end = end->new_line + end->new_lines + (to.line - old_end.line);
-    int r = buf_append_text(out, "@@ ");
-    r = r ? r : append_range(out, '-', from.line, to.line - from.line);
-    r = r ? r : buf_append_text(out, " ");
-    r = r ? r : append_range(out, '+', new_line, new_end - new_line);
-    r = r ? r : buf_append_text(out, " @@\n");
+    append_range(out, "@@ -", from.line, to.line - from.line);
+    append_range(out, " +", new_line, new_end - new_line);
+    (void)buf_append_text(out, " @@\n");
     size_t at = from.at;
-    for (size_t i = first; r == 0 && i <= last; i++) {
+    for (size_t i = first; i <= last; i++) {
         edit = diff_edit(diff, i);
-        r = append_lines(out, ' ', old.bytes + at, edit->old_at - at);
-        r = r ? r : append_lines(out, '-', old.bytes + edit->old_at, edit->old_size);
-        r = r ? r : append_lines(out, '+', new.bytes + edit->new_at, edit->new_size);
+        append_lines(out, ' ', old.bytes + at, edit->old_at - at);
+        append_lines(out, '-', old.bytes + edit->old_at, edit->old_size);
+        append_lines(out, '+', new.bytes + edit->new_at, edit->new_size);
         at = edit->old_at + edit->old_size;
     }
-    return r ? r : append_lines(out, ' ', old.bytes + at, to.at - at);
+    append_lines(out, ' ', old.bytes + at, to.at - at);
 }
 
-static int append_hunks(struct buf *out, const struct diff *diff, struct diff_text old,
-                        struct diff_text new)
+static void append_hunks(struct buf *out, const struct diff *diff, struct diff_text old,
+                         struct diff_text new)
 {
-    int r = 0;
-    for (size_t first = 0; r == 0 && first < diff->count;) {
+    for (size_t first = 0; first < diff->count;) {
         size_t last = first;
         while (last + 1 < diff->count && diff_edit(diff, last + 1)->old_line -
                                                  diff_edit(diff, last)->old_line -
@@ -222,36 +218,36 @@ static int append_hunks(struct buf *out, const struct diff *diff, struct diff_te
                                              2UL * CONTEXT) {
             last++;
         }
-        r = append_hunk(out, diff, first, last, old, new);
+        append_hunk(out, diff, first, last, old, new);
         first = last + 1;
     }
-    return r;
 }
 
 /* --- headers --- */
 
-static int append_name(struct buf *out, const char *before, const char *prefix, const char *path,
-                       const char *after)
+static void append_name(struct buf *out, const char *before, const char *prefix, const char *path,
+                        const char *after)
 {
-    int r = buf_append_text(out, before);
-    r = r        ? r
-        : prefix ? quote_append(out, prefix, path, strlen(path), /* force= */ false)
-                 : buf_append_text(out, "/dev/null");
-    return r ? r : buf_append_text(out, after);
+    (void)buf_append_text(out, before);
+    if (prefix) {
+        (void)quote_append(out, prefix, path, strlen(path), /* force= */ false);
+    } else {
+        (void)buf_append_text(out, "/dev/null");
+    }
+    (void)buf_append_text(out, after);
 }
 
-static int append_header(struct buf *out, const char *path, unsigned old_mode, unsigned new_mode)
+static void append_header(struct buf *out, const char *path, unsigned old_mode, unsigned new_mode)
 {
-    int r = append_name(out, "diff --git ", "a/", path, " ");
-    r = r ? r : append_name(out, "", "b/", path, "\n");
-    if (r == 0 && !old_mode) {
-        r = buf_appendf(out, "new file mode %06o\n", new_mode);
-    } else if (r == 0 && !new_mode) {
-        r = buf_appendf(out, "deleted file mode %06o\n", old_mode);
-    } else if (r == 0 && old_mode != new_mode) {
-        r = buf_appendf(out, "old mode %06o\nnew mode %06o\n", old_mode, new_mode);
+    append_name(out, "diff --git ", "a/", path, " ");
+    append_name(out, "", "b/", path, "\n");
+    if (!old_mode) {
+        (void)buf_appendf(out, "new file mode %06o\n", new_mode);
+    } else if (!new_mode) {
+        (void)buf_appendf(out, "deleted file mode %06o\n", old_mode);
+    } else if (old_mode != new_mode) {
+        (void)buf_appendf(out, "old mode %06o\nnew mode %06o\n", old_mode, new_mode);
     }
-    return r;
 }
 
 /* A file of one type on both sides, or on one. */
@@ -274,13 +270,13 @@ static int write_change(const char *path, const struct patch_file *old,
     }
     /* A tab ends a name with a blank, as git writes it. */
     const char *end = strchr(path, ' ') ? "\t\n" : "\n";
-    r = append_header(out, path, git_mode(old->mode), git_mode(new->mode));
-    if (r == 0 && diff.count > 0) {
-        r = append_name(out, "--- ", old->mode ? "a/" : NULL, path, old->mode ? end : "\n");
-        r = r ? r : append_name(out, "+++ ", new->mode ? "b/" : NULL, path, new->mode ? end : "\n");
-        r = r ? r : append_hunks(out, &diff, old_text, new_text);
+    append_header(out, path, git_mode(old->mode), git_mode(new->mode));
+    if (diff.count > 0) {
+        append_name(out, "--- ", old->mode ? "a/" : NULL, path, old->mode ? end : "\n");
+        append_name(out, "+++ ", new->mode ? "b/" : NULL, path, new->mode ? end : "\n");
+        append_hunks(out, &diff, old_text, new_text);
     }
-    return r;
+    return buf_error(out);
 }
 
 int patch_write(const char *path, const struct patch_file *old, const struct patch_file *new,

@@ -88,11 +88,9 @@ static bool is_elsewhere(const struct keeper *keeper, const char *path)
 {
     char above[KEEPER_PATH_BYTES];
     (void)snprintf(above, sizeof above, "%s", path);
-    char *slash = strrchr(above, '/');
-    if (!slash) {
+    if (!path_cut_last(above)) {
         return false;
     }
-    *slash = '\0';
     struct record *record = record_find(keeper, above);
     bool known = record && record->cow.looked == keeper->looks;
     bool is = known ? record->cow.elsewhere
