@@ -124,15 +124,12 @@ static int file_read(struct file *file, const char *text, size_t size, struct fa
     file->size = size;
     file->line_end = memchr(text, '\r', size) ? "\r\n" : "\n";
     if (memchr(text, '\0', size)) {
-        (void)fail_set(ret_fail, EINVAL, "it contains a NUL byte");
-        return -EINVAL;
+        return fail_set(ret_fail, EINVAL, "it contains a NUL byte");
     }
     for (unsigned i = 0; i < 2; i++) {
-        int r = buf_append(&file->texts[i], text, size);
-        r = r ? r : buf_append(&file->texts[i], "", 1);
-        if (r < 0) {
-            (void)fail_set(ret_fail, ENOMEM, "cannot read it");
-            return r;
+        buf_append(&file->texts[i], text, size);
+        if (buf_append(&file->texts[i], "", 1) < 0) {
+            return fail_set(ret_fail, ENOMEM, "cannot read it");
         }
     }
     file->bare = file->texts[0].data;
@@ -221,39 +218,35 @@ static void find_indent(struct file *file)
     }
 }
 
-static int append_indent(const struct file *file, struct buf *out, size_t levels)
+static void append_indent(const struct file *file, struct buf *out, size_t levels)
 {
-    int r = 0;
-    for (size_t i = 0; r == 0 && i < levels; i++) {
-        r = buf_append_text(out, file->indent);
+    for (size_t i = 0; i < levels; i++) {
+        buf_append_text(out, file->indent);
     }
-    return r;
 }
 
 /* Appends the value at this depth, in the indentation of the file. */
-static int append_value(const struct file *file, struct buf *out, const json_t *value,
-                        size_t levels)
+static void append_value(const struct file *file, struct buf *out, const json_t *value,
+                         size_t levels)
 {
     defer_free char *text = json_dumps(value, JSON_INDENT(1));
-    const char *at = text;
-    int r = text ? 0 : -ENOMEM;
-    while (r == 0 && *at) {
+    for (const char *at = text ? text : ""; *at;) {
         size_t line = strcspn(at, "\n");
-        r = buf_append(out, at, line);
+        buf_append(out, at, line);
         at += line;
-        if (r == 0 && *at) {
+        if (*at) {
             size_t deeper = strspn(++at, " ");
             at += deeper;
-            r = buf_append_text(out, file->line_end);
-            r = r ? r : append_indent(file, out, levels + deeper);
+            buf_append_text(out, file->line_end);
+            append_indent(file, out, levels + deeper);
         }
     }
-    return r;
 }
 
 /* Appends the text with one more member at the object's end. levels: the depth of the member. */
-static int append_with_member(const struct file *file, struct buf *out, const struct object *object,
-                              const char *key, const json_t *value, size_t levels)
+static void append_with_member(const struct file *file, struct buf *out,
+                               const struct object *object, const char *key, const json_t *value,
+                               size_t levels)
 {
     const char *text = file->text;
     size_t end = object->close; /* after everything in the object, comments too */
@@ -263,35 +256,35 @@ static int append_with_member(const struct file *file, struct buf *out, const st
     size_t rest = object->close - object->last_end;
     bool comma = !object->empty && !memchr(file->bare + object->last_end, ',', rest);
     bool own_line = memchr(text + end, '\n', object->close - end) != NULL;
-    int r = buf_append(out, text, object->last_end);
-    r = r ? r : buf_append_text(out, comma ? "," : "");
-    r = r ? r : buf_append(out, text + object->last_end, end - object->last_end);
-    r = r ? r : buf_append_text(out, file->line_end);
-    r = r ? r : append_indent(file, out, levels);
-    r = r ? r : buf_appendf(out, "\"%s\": ", key);
-    r = r ? r : append_value(file, out, value, levels);
+    buf_append(out, text, object->last_end);
+    buf_append_text(out, comma ? "," : "");
+    buf_append(out, text + object->last_end, end - object->last_end);
+    buf_append_text(out, file->line_end);
+    append_indent(file, out, levels);
+    buf_appendf(out, "\"%s\": ", key);
+    append_value(file, out, value, levels);
     if (!own_line) {
-        r = r ? r : buf_append_text(out, file->line_end);
-        r = r ? r : append_indent(file, out, levels - 1);
+        buf_append_text(out, file->line_end);
+        append_indent(file, out, levels - 1);
         end = object->close;
     }
-    return r ? r : buf_append(out, text + end, file->size - end);
+    buf_append(out, text + end, file->size - end);
 }
 
 /* Appends the text with the value at value_at replaced. */
-static int append_with_value(const struct file *file, struct buf *out, size_t value_at,
-                             const json_t *value, size_t levels)
+static void append_with_value(const struct file *file, struct buf *out, size_t value_at,
+                              const json_t *value, size_t levels)
 {
     size_t end = skip_value(file->strict, value_at);
-    int r = buf_append(out, file->text, value_at);
-    r = r ? r : append_value(file, out, value, levels);
-    return r ? r : buf_append(out, file->text + end, file->size - end);
+    buf_append(out, file->text, value_at);
+    append_value(file, out, value, levels);
+    buf_append(out, file->text + end, file->size - end);
 }
 
 /* Appends the text without the member that was found, whose value is at value_at. With it go the
  * comma after it, else the one before it, and its lines where nothing else is on them. */
-static int append_without_member(const struct file *file, struct buf *out,
-                                 const struct object *object, size_t value_at)
+static void append_without_member(const struct file *file, struct buf *out,
+                                  const struct object *object, size_t value_at)
 {
     const char *text = file->text;
     size_t from = object->key;
@@ -318,28 +311,29 @@ static int append_without_member(const struct file *file, struct buf *out,
     }
     size_t rest = comma < from ? comma + 1 : from;
     comma = comma < from ? comma : from;
-    int r = buf_append(out, text, comma);
-    r = r ? r : buf_append(out, text + rest, from - rest);
-    return r ? r : buf_append(out, text + to, file->size - to);
+    buf_append(out, text, comma);
+    buf_append(out, text + rest, from - rest);
+    buf_append(out, text + to, file->size - to);
 }
 
-static int append_edited(struct file *file, struct buf *out, const char *section,
-                         const struct bridge_server *server)
+static void append_edited(struct file *file, struct buf *out, const char *section,
+                          const struct bridge_server *server)
 {
     struct object root = {};
     struct object servers = {};
     find_indent(file);
     size_t at = find_member(file->strict, skip_blanks(file->strict, 0), section, &root);
+    size_t value = at ? find_member(file->strict, at, server->name, &servers) : 0;
     if (!at) {
         json_auto_t *only = json_pack("{s:O}", server->name, server->entry);
-        return only ? append_with_member(file, out, &root, section, only, 1) : -ENOMEM;
+        append_with_member(file, out, &root, section, only, 1);
+    } else if (!server->entry) {
+        append_without_member(file, out, &servers, value);
+    } else if (value) {
+        append_with_value(file, out, value, server->entry, 2);
+    } else {
+        append_with_member(file, out, &servers, server->name, server->entry, 2);
     }
-    size_t value = find_member(file->strict, at, server->name, &servers);
-    if (!server->entry) {
-        return append_without_member(file, out, &servers, value);
-    }
-    return value ? append_with_value(file, out, value, server->entry, 2)
-                 : append_with_member(file, out, &servers, server->name, server->entry, 2);
 }
 
 /* Whether out has the values of the file and the entry. */
@@ -364,9 +358,8 @@ static int write_new(const char *section, const struct bridge_server *server, st
 {
     json_auto_t *root = json_pack("{s:{s:O}}", section, server->name, server->entry);
     defer_free char *text = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
-    int r = text ? buf_append_text(out, text) : -ENOMEM;
-    r = r ? r : buf_append_text(out, "\n");
-    return r ? r : BRIDGE_EDIT_ADDED;
+    buf_append_text(out, text ? text : "");
+    return text && buf_append_text(out, "\n") == 0 ? BRIDGE_EDIT_ADDED : -ENOMEM;
 }
 
 int edit_json(const char *section, const struct bridge_server *server, const char *text,
@@ -393,11 +386,10 @@ int edit_json(const char *section, const struct bridge_server *server, const cha
         return BRIDGE_EDIT_SAME;
     }
     OWNED(buf_done) struct buf edited = BUF_EMPTY;
-    r = append_edited(&file, &edited, section, server);
-    if (r == 0 && !is_as_wanted(&file, &edited, section, server)) {
-        r = -EINVAL;
-    }
-    r = r ? r : buf_append(out, buf_bytes(&edited), buf_size(&edited));
+    append_edited(&file, &edited, section, server);
+    r = is_as_wanted(&file, &edited, section, server) ? 0 : -EINVAL;
+    buf_append_buf(out, &edited);
+    r = buf_error(out) ? buf_error(out) : r;
     if (r < 0) {
         return fail_set(ret_fail, -r, "cannot edit it");
     }

@@ -277,20 +277,19 @@ static size_t walk_file(struct walk *walk)
 
 /* Appends "[section.name]" and a line for each member. TOML writes strings and lists of strings as
  * JSON does, but for DEL, which it escapes. */
-static int append_table(struct buf *out, const char *section, const struct bridge_server *server)
+static void append_table(struct buf *out, const char *section, const struct bridge_server *server)
 {
-    int r = buf_appendf(out, "[%s.%s]\n", section, server->name);
     const char *key = NULL;
     const json_t *value = NULL;
+    buf_appendf(out, "[%s.%s]\n", section, server->name);
     json_object_foreach ((json_t *)(uintptr_t)server->entry, key, value) {
         defer_free char *text = json_dumps(value, JSON_ENCODE_ANY);
-        r = r ? r : text ? buf_appendf(out, "%s = ", key) : -ENOMEM;
-        for (const char *at = text; r == 0 && *at; at++) {
-            r = *at == '\x7f' ? buf_append_text(out, "\\u007F") : buf_append(out, at, 1);
+        buf_appendf(out, "%s = ", key);
+        for (const char *at = text ? text : ""; *at; at++) {
+            buf_append_text(out, *at == '\x7f' ? "\\u007F" : (char[]){*at, '\0'});
         }
-        r = r ? r : buf_append_text(out, "\n");
+        buf_append_text(out, "\n");
     }
-    return r;
 }
 
 /* Whether text has these lines, from the start of a line on. */
@@ -308,14 +307,14 @@ int edit_toml(const char *section, const struct bridge_server *server, const cha
 {
     OWNED(buf_done) struct buf table = BUF_EMPTY;
     OWNED(buf_done) struct buf copy = BUF_EMPTY;
-    int r = server->entry ? append_table(&table, section, server) : 0;
-    r = r ? r : buf_append(&table, "", 1);
-    r = r ? r : buf_append(&copy, text, size);
-    r = r ? r : buf_append(&copy, "", 1);
-    if (r < 0) {
+    if (server->entry) {
+        append_table(&table, section, server);
+    }
+    buf_append(&copy, text, size);
+    if (buf_error(&table) || buf_error(&copy)) {
         return fail_set(ret_fail, ENOMEM, "cannot edit it");
     }
-    const char *old = buf_bytes(&copy);
+    const char *old = buf_text(&copy);
     if (strlen(old) != size) {
         return fail_set(ret_fail, EINVAL, "it contains a NUL byte");
     }
@@ -328,25 +327,25 @@ int edit_toml(const char *section, const struct bridge_server *server, const cha
     if (walk.closed) {
         return fail_set(ret_fail, EINVAL, "its %s is not a table that can be extended", section);
     }
-    if (server->entry ? walk.present && has_lines(old, buf_bytes(&table)) : !walk.present) {
+    if (server->entry ? walk.present && has_lines(old, buf_text(&table)) : !walk.present) {
         return BRIDGE_EDIT_SAME;
     }
     if (!server->entry && (walk.elsewhere || walk.is_split || !walk.end)) {
         return fail_set(ret_fail, EEXIST, "its %s.%s is not one table", section, server->name);
     }
     if (walk.present && !walk.elsewhere && walk.end) {
-        r = buf_append(out, old, walk.begin);
-        r = r ? r : buf_append(out, buf_bytes(&table), buf_size(&table) - 1);
-        r = r ? r : buf_append(out, old + walk.end, size - walk.end);
-        return r < 0           ? fail_set(ret_fail, ENOMEM, "cannot edit it")
+        buf_append(out, old, walk.begin);
+        buf_append_buf(out, &table);
+        buf_append(out, old + walk.end, size - walk.end);
+        return buf_error(out)  ? fail_set(ret_fail, ENOMEM, "cannot edit it")
                : server->entry ? BRIDGE_EDIT_REPLACED
                                : BRIDGE_EDIT_REMOVED;
     }
     if (walk.present) {
         return fail_set(ret_fail, EEXIST, "it already has another %s.%s", section, server->name);
     }
-    r = buf_append(out, old, size);
-    r = r ? r : buf_append_text(out, size == 0 ? "" : old[size - 1] == '\n' ? "\n" : "\n\n");
-    r = r ? r : buf_append(out, buf_bytes(&table), buf_size(&table) - 1);
-    return r < 0 ? fail_set(ret_fail, ENOMEM, "cannot edit it") : BRIDGE_EDIT_ADDED;
+    buf_append(out, old, size);
+    buf_append_text(out, size == 0 ? "" : old[size - 1] == '\n' ? "\n" : "\n\n");
+    buf_append_buf(out, &table);
+    return buf_error(out) ? fail_set(ret_fail, ENOMEM, "cannot edit it") : BRIDGE_EDIT_ADDED;
 }

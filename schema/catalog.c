@@ -66,38 +66,29 @@ const json_t *schema_input(const char *name)
     return json_object_get(schema_tool(name), "inputSchema");
 }
 
-/* Appends text with its placeholders filled. Sets *filled when there was one. 0 or -ENOMEM. */
-static int fill_text(struct buf *out, const char *text, const struct schema_value *values,
-                     bool *filled)
+/* Appends text with its placeholders filled. Returns whether there was one. */
+static bool fill_text(struct buf *out, const char *text, const struct schema_value *values)
 {
+    bool filled = false;
     while (*text) {
         size_t plain = strcspn(text, "{");
-        int r = buf_append(out, text, plain);
-        if (r < 0) {
-            return r;
-        }
+        buf_append(out, text, plain);
         text += plain;
-        if (!*text) {
-            break;
-        }
-        size_t size = strcspn(text + 1, "}");
+        size_t size = *text ? strcspn(text + 1, "}") : 0;
         const struct schema_value *value = values;
         while (value->key &&
                (strlen(value->key) != size || strncmp(value->key, text + 1, size) != 0)) {
             value++;
         }
-        if (value->key && text[1 + size] == '}') {
-            r = buf_append_text(out, value->text);
+        if (*text && value->key && text[1 + size] == '}') {
+            buf_append_text(out, value->text);
             text += size + 2;
-            *filled = true;
-        } else {
-            r = buf_append(out, text++, 1);
-        }
-        if (r < 0) {
-            return r;
+            filled = true;
+        } else if (*text) {
+            buf_append(out, text++, 1);
         }
     }
-    return 0;
+    return filled;
 }
 
 /* Fills the description of one tool or property. */
@@ -105,16 +96,12 @@ static int fill_description(json_t *object, const struct schema_value *values)
 {
     OWNED(buf_done) struct buf out = BUF_EMPTY;
     const char *text = json_string_value(json_object_get(object, "description"));
-    bool filled = false;
-    if (!text) {
+    if (!text || !fill_text(&out, text, values)) {
         return 0;
     }
-    int r = fill_text(&out, text, values, &filled);
-    if (r < 0 || !filled) {
-        return r;
-    }
-    return json_object_set_new(object, "description",
-                               json_stringn(buf_bytes(&out), buf_size(&out)));
+    return buf_error(&out) ? -1
+                           : json_object_set_new(object, "description",
+                                                 json_stringn(buf_bytes(&out), buf_size(&out)));
 }
 
 json_t *schema_describe(const char *name, const struct schema_value *values)
