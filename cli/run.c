@@ -255,11 +255,12 @@ static void tell_preload(struct once *once, const struct run *run)
 
 static void tell_protection(struct once *once)
 {
+    OWNED(buf_done) struct buf note = BUF_EMPTY;
     char text[400];
     char line[500];
-    server_box_protection(once->server_box, text, sizeof text);
-    if (text[0]) {
-        (void)snprintf(line, sizeof line, "workspace: %s", text);
+    server_box_protection(once->server_box, &note);
+    if (buf_size(&note) > 0) {
+        (void)snprintf(line, sizeof line, "workspace: %.399s", buf_text(&note));
         say(once, line);
     }
     server_box_protected_news(once->server_box, text, sizeof text);

@@ -1,9 +1,9 @@
 #include "tools/box/server_sandbox.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 
+#include "base/buf.h"
 #include "base/log.h"
 #include "base/loop.h"
 
@@ -206,54 +206,64 @@ void server_box_protected_news(struct server_box *server_box, char *text, size_t
     (void)box_protected_news(server_box->spec, &server_box->watch, text, size);
 }
 
-void server_box_protection(struct server_box *server_box, char *text, size_t size)
+/* Appends what separates the next clause. */
+static struct buf *next_clause(struct buf *text)
+{
+    buf_append_text(text, buf_size(text) > 0 ? "; " : "");
+    return text;
+}
+
+void server_box_protection(struct server_box *server_box, struct buf *text)
 {
     const struct box_protected *found = &server_box->report.protected_names;
-    size_t used = 0;
-    text[0] = '\0';
     if (!server_box->spec->workspace || server_box->protection_reported) {
         return;
     }
     server_box->protection_reported = true;
     if (server_box->spec->cow) {
-        if (box_store_is_taken(server_box->spec)) {
-            (void)snprintf(text, size,
-                           "another server uses the store of this workspace: unapplied changes are "
-                           "gone when this server exits");
-        }
+        buf_append_text(text, box_store_is_taken(server_box->spec)
+                                  ? "another server uses the store of this workspace: unapplied "
+                                    "changes are gone when this server exits"
+                                  : "");
         return;
     }
     if (!found->enforced) {
-        used += (size_t)snprintf(text, size,
-                                 "settings of other programs (.git/hooks, .vscode, ...) are "
-                                 "writable at this isolation level; changes are reported");
+        buf_append_text(text,
+                        "settings of other programs (.git/hooks, .vscode, ...) are writable "
+                        "at this isolation level; changes are reported");
     }
-    if (found->links_open > 0 && used < size) {
-        used += (size_t)snprintf(
-            text + used, size - used,
-            "%s%u hard-linked files are writable: writing to them changes the files outside too",
-            used ? "; " : "", found->links_open);
-    } else if (found->links > 0 && used < size) {
-        used += (size_t)snprintf(text + used, size - used,
-                                 "%u hard-linked files or package directories are read-only",
-                                 found->links);
+    if (found->links_open > 0) {
+        buf_appendf(next_clause(text),
+                    "%u hard-linked files are writable: writing to them changes the files outside "
+                    "too",
+                    found->links_open);
+    } else if (found->links > 0) {
+        buf_appendf(text, "%u hard-linked files or package directories are read-only",
+                    found->links);
     }
-    if (found->shared && used < size) {
-        used += (size_t)snprintf(text + used, size - used,
-                                 "%sanother sandbox uses the workspace: files that it moved during "
-                                 "start-up may be unprotected",
-                                 used ? "; " : "");
+    if (found->shared) {
+        buf_append_text(next_clause(text),
+                        "another sandbox uses the workspace: files that it moved during start-up "
+                        "may be unprotected");
     }
     for (unsigned i = 0; box_protected_name(i); i++) {
-        if (server_box->watch.partial & 1ULL << i && used < size) {
-            used += (size_t)snprintf(text + used, size - used, "%s%s is not watched completely",
-                                     used ? "; " : "", box_protected_name(i));
+        if (server_box->watch.partial & 1ULL << i) {
+            buf_appendf(next_clause(text), "%s is not watched completely", box_protected_name(i));
         }
     }
-    if (found->incomplete && used < size) {
-        (void)snprintf(
-            text + used, size - used,
-            "%smore than %d entries: the remaining settings and hard links are not protected",
-            used ? "; " : "", PROTECTED_ENTRIES);
+    if (found->incomplete) {
+        buf_appendf(next_clause(text),
+                    "more than %d entries: the remaining settings and hard links are not protected",
+                    PROTECTED_ENTRIES);
+    }
+}
+
+void server_box_open_file(struct server_box *server_box, const char *path, box_file_fn fn,
+                          void *arg)
+{
+    struct box *box = server_box_get(server_box);
+    int r = box ? box_file_open(box, path, fn, arg) : -ECONNRESET;
+    if (r < 0) {
+        fn(arg, -r, -1, NULL);
     }
 }

@@ -6,6 +6,7 @@
 
 /* The sandbox of this server. Starts when it is first needed, and again after it has died. */
 
+struct buf;
 struct server_box;
 
 /* Called once: box is ready, or NULL with the reason. */
@@ -49,6 +50,11 @@ const struct box_report *server_box_report(const struct server_box *server_box);
  * call, as box_protected_news() names them; empty: none. */
 void server_box_protected_news(struct server_box *server_box, char *text, size_t size);
 
-/* For the first result only: what in the user's directory is not as --workspace promises, or
- * surprises code; empty: nothing. */
-void server_box_protection(struct server_box *server_box, char *text, size_t size);
+/* For the first result only: appends what in the user's directory is not as --workspace promises,
+ * or surprises code. */
+void server_box_protection(struct server_box *server_box, struct buf *text);
+
+/* Opens a file as box_file_open() does. fn is called once, maybe before this returns: also where
+ * there is no sandbox. */
+void server_box_open_file(struct server_box *server_box, const char *path, box_file_fn fn,
+                          void *arg);

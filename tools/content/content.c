@@ -146,24 +146,22 @@ int content_base64_encode(const void *bytes, size_t size, struct buf *out)
     if (r < 0) {
         return r;
     }
-    char *at = space;
-    for (; size >= 3; size -= 3, in += 3) {
-        uint32_t group = (uint32_t)in[0] << 16 | (uint32_t)in[1] << 8 | in[2];
-        *at++ = alphabet[group >> 18];
-        *at++ = alphabet[group >> 12 & 63];
-        *at++ = alphabet[group >> 6 & 63];
-        *at++ = alphabet[group & 63];
-    }
-    if (size > 0) {
-        uint32_t group = (uint32_t)in[0] << 16 | (size == 2 ? (uint32_t)in[1] << 8 : 0);
-        *at++ = alphabet[group >> 18];
-        *at++ = alphabet[group >> 12 & 63];
-        if (size == 2) {
-            *at++ = alphabet[group >> 6 & 63];
-        } else {
-            *at++ = '=';
+    for (char *at = space; size > 0; at += 4) {
+        size_t taken = size < 3 ? size : 3;
+        uint32_t group = (uint32_t)in[0] << 16 | (taken > 1 ? (uint32_t)in[1] << 8 : 0) |
+                         (taken > 2 ? in[2] : 0);
+        at[0] = alphabet[group >> 18];
+        at[1] = alphabet[group >> 12 & 63];
+        at[2] = '=';
+        at[3] = '=';
+        if (taken > 1) {
+            at[2] = alphabet[group >> 6 & 63];
         }
-        *at++ = '=';
+        if (taken > 2) {
+            at[3] = alphabet[group & 63];
+        }
+        in += taken;
+        size -= taken;
     }
     buf_commit(out, length);
     return 0;

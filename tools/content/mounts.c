@@ -8,6 +8,7 @@
 
 #include "base/buf.h"
 #include "base/limits.h"
+#include "base/own.h"
 #include "base/path.h"
 #include "base/word.h"
 #include "sandbox/sandbox.h"
@@ -33,43 +34,40 @@ static size_t put_place(const struct box_spec *spec, const struct box_mount *mou
                          : snprintf(out, size, "%s", mount->path));
 }
 
-/* Appends the mounts of one kind; returns the length that all would have. */
-static size_t append_kind(const struct box_spec *spec, bool writable, char *out, size_t size,
-                          size_t used)
+/* Appends the mounts of one kind, if there are any. before: in front of them. */
+static void append_kind(const struct box_spec *spec, bool writable, const char *before,
+                        struct buf *out)
 {
-    const char *before = writable ? "writable: " : "read-only: ";
-    for (unsigned i = 0; i < spec->mount_count && used < size; i++) {
+    for (unsigned i = 0; i < spec->mount_count; i++) {
         const struct box_mount *mount = &spec->mounts[i];
         if (mount->writable == writable && !is_reported_before(spec, i)) {
-            used += (size_t)snprintf(out + used, size - used, "%s", before);
-            used += used < size ? put_place(spec, mount, false, out + used, size - used) : 0;
+            char place[PATH_MAX];
+            (void)put_place(spec, mount, /* whole= */ false, place, sizeof place);
+            buf_appendf(out, "%s%s", before, place);
             before = ", ";
         }
     }
-    return used;
 }
 
 void data_describe(const struct box_spec *spec, char *out, size_t size)
 {
+    OWNED(buf_done) struct buf text = BUF_EMPTY;
     out[0] = '\0';
     if (spec->mount_count == 0) {
         return;
     }
-    size_t begin = (size_t)snprintf(out, size, " The user's directories, ");
-    size_t used = append_kind(spec, /* writable= */ false, out, size, begin);
-    if (used > begin && used + 2 < size) {
-        size_t middle = used + (size_t)snprintf(out + used, size - used, "; ");
-        size_t end = append_kind(spec, /* writable= */ true, out, size, middle);
-        used = end > middle ? end : used;
+    buf_append_text(&text, " The user's directories, ");
+    size_t begin = buf_size(&text);
+    append_kind(spec, /* writable= */ false, "read-only: ", &text);
+    append_kind(spec, /* writable= */ true,
+                buf_size(&text) > begin ? "; writable: " : "writable: ", &text);
+    buf_append_text(&text, ".");
+    if (buf_size(&text) < size) {
+        (void)snprintf(out, size, "%s", buf_text(&text));
     } else {
-        used = append_kind(spec, /* writable= */ true, out, size, used);
-    }
-    if (used + 2 > size) {
         (void)snprintf(out, size, " The user's directories are %s%s; the instructions list them.",
                        spec->paths.data ? "below " : "there",
                        spec->paths.data ? spec->paths.data : "");
-    } else {
-        (void)snprintf(out + used, size - used, ".");
     }
 }
 

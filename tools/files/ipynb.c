@@ -1,4 +1,4 @@
-#include "tools/files/ipynb.h"
+#include "tools/files/decode.h"
 
 #include <errno.h>
 #include <jansson.h>

@@ -20,11 +20,10 @@
 #include "tools/content/mounts.h"
 #include "tools/content/recorded.h"
 #include "tools/files/convert.h"
-#include "tools/files/ipynb.h"
+#include "tools/files/decode.h"
 #include "tools/files/listing.h"
 #include "tools/files/path.h"
 #include "tools/files/read_text.h"
-#include "tools/files/utf16.h"
 #include "tools/order/order.h"
 
 enum {
@@ -399,15 +398,13 @@ static bool read_op_respell(struct read_op *op, const char *name, size_t parent_
                             const json_t *names)
 {
     char path[LIMIT_PATH_BYTES];
-    struct box *box = server_box_get(op->tools->server_box);
     const char *same = op->climbs++ < CLIMBS_MOST ? listing_same(names, name) : NULL;
-    if (!same || !box ||
-        snprintf(path, sizeof path, "%.*s%s%s", (int)parent_size, op->path, same,
-                 op->path + op->missing) >= (int)LIMIT_PATH_BYTES ||
-        box_file_open(box, path, read_op_opened, op) < 0) {
+    if (!same || snprintf(path, sizeof path, "%.*s%s%s", (int)parent_size, op->path, same,
+                          op->path + op->missing) >= (int)LIMIT_PATH_BYTES) {
         return false;
     }
     memcpy(op->path, path, sizeof path);
+    server_box_open_file(op->tools->server_box, op->path, read_op_opened, op);
     return true;
 }
 
@@ -465,11 +462,8 @@ static bool read_op_guess(struct read_op *op)
 static void read_op_look_up(struct read_op *op)
 {
     char parent[LIMIT_PATH_BYTES];
-    struct box *box = server_box_get(op->tools->server_box);
     (void)path_split(op->path, op->missing, parent);
-    if (!box || box_file_open(box, parent, read_op_parent_opened, op) < 0) {
-        read_op_fail(op, ENOENT);
-    }
+    server_box_open_file(op->tools->server_box, parent, read_op_parent_opened, op);
 }
 
 /* --- opening the file --- */
@@ -523,10 +517,7 @@ static void read_op_begin(void *arg, struct box *box, const struct fail *why)
         read_op_free(op);
         return;
     }
-    int r = box_file_open(box, op->path, read_op_opened, op);
-    if (r < 0) {
-        read_op_fail(op, -r);
-    }
+    server_box_open_file(op->tools->server_box, op->path, read_op_opened, op);
 }
 
 static uint64_t take_count(const json_t *arguments, const char *name, uint64_t otherwise)

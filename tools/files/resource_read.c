@@ -15,7 +15,7 @@
 #include "tools/content/content.h"
 #include "tools/content/magic.h"
 #include "tools/content/resource_uri.h"
-#include "tools/files/utf16.h"
+#include "tools/files/decode.h"
 #include "tools/order/order.h"
 
 struct fetch_op {

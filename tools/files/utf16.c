@@ -1,4 +1,4 @@
-#include "tools/files/utf16.h"
+#include "tools/files/decode.h"
 
 #include <stdbool.h>
 #include <stdint.h>

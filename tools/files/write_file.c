@@ -161,18 +161,6 @@ static void answer(struct write_op *op, const char *text, size_t size, uint64_t 
     write_op_free(op);
 }
 
-static void edit_succeed(struct write_op *op)
-{
-    char size[16];
-    OWNED(buf_done) struct buf text = BUF_EMPTY;
-    bool whole = buf_append_text(&text, "edited ") == 0 &&
-                 word_append(&text, op->path, strlen(op->path)) == 0 &&
-                 buf_appendf(&text, " (%.*s, %s)\n", (int)buf_size(&op->edit_lines),
-                             buf_bytes(&op->edit_lines), content_size(op->size, size)) == 0;
-    answer(op, whole ? buf_bytes(&text) : "edited\n", whole ? buf_size(&text) : strlen("edited\n"),
-           op->size);
-}
-
 /* The file is no longer what a call has made of it, so no `undo` takes it back. */
 static void note_written(const struct write_op *op)
 {
@@ -185,33 +173,39 @@ static void note_written(const struct write_op *op)
     }
 }
 
-static void write_op_succeed(struct write_op *op)
+/* Appends "created a.txt (3 lines, 40 B)", "edited a.txt (line 4, now 4-6; 90 lines in all, 2 kB)".
+ */
+static void describe_written(const struct write_op *op, struct buf *text)
 {
-    note_written(op);
-    if (op->edit.old_text) {
-        edit_succeed(op);
-        return;
-    }
     char size[16];
     char total[16];
-    char now[40] = "";
-    char lines[40] = "";
-    char shown[WORD_BYTES + 1];
-    char text[sizeof shown + 160];
-    const char *verb = op->mode == BOX_WRITE_APPEND && op->existed ? "appended to"
-                       : op->existed                               ? "overwrote"
-                                                                   : "created";
-    if (op->mode == BOX_WRITE_APPEND && op->existed) {
-        (void)snprintf(now, sizeof now, "; now %s", content_size(op->before + op->size, total));
-    }
-    if (!op->decoded || magic_of(op->bytes, op->size).kind == MAGIC_TEXT) {
+    bool appended = op->mode == BOX_WRITE_APPEND && op->existed;
+    buf_append_text(text, op->edit.old_text ? "edited "
+                          : appended        ? "appended to "
+                          : op->existed     ? "overwrote "
+                                            : "created ");
+    word_append(text, op->path, strlen(op->path));
+    buf_append_text(text, " (");
+    if (op->edit.old_text) {
+        buf_append_buf(text, &op->edit_lines);
+        buf_append_text(text, ", ");
+    } else if (!op->decoded || magic_of(op->bytes, op->size).kind == MAGIC_TEXT) {
         size_t count = op->lines + (op->size > 0 && op->bytes[op->size - 1] != '\n');
-        (void)snprintf(lines, sizeof lines, "%zu line%s, ", count, count == 1 ? "" : "s");
+        buf_appendf(text, "%zu line%s, ", count, count == 1 ? "" : "s");
     }
-    (void)word_show(op->path, strlen(op->path), shown, sizeof shown);
-    int length = snprintf(text, sizeof text, "%s %s (%s%s%s)\n", verb, shown, lines,
-                          content_size(op->size, size), now);
-    answer(op, text, (size_t)length, op->before + op->size);
+    buf_append_text(text, content_size(op->size, size));
+    if (appended) {
+        buf_appendf(text, "; now %s", content_size(op->before + op->size, total));
+    }
+    buf_append_text(text, ")\n");
+}
+
+static void write_op_succeed(struct write_op *op)
+{
+    OWNED(buf_done) struct buf text = BUF_EMPTY;
+    note_written(op);
+    describe_written(op, &text);
+    answer(op, buf_text(&text), buf_size(&text), op->before + op->size);
 }
 
 static void write_op_committed(void *arg, int error, int, const struct box_file *)
@@ -392,24 +386,15 @@ static void edit_parent_opened(void *arg, int error, int fd, const struct box_fi
         edit_open(op);
         return;
     }
-    struct box *box = server_box_get(op->tools->server_box);
-    int r = box ? box_file_open(box, op->path, edit_source_opened, op) : -ECONNRESET;
-    if (r < 0) {
-        write_op_fail(op, -r);
-    }
+    server_box_open_file(op->tools->server_box, op->path, edit_source_opened, op);
 }
 
 static void edit_open(struct write_op *op)
 {
     char directory[LIMIT_PATH_BYTES];
-    struct box *box = server_box_get(op->tools->server_box);
-    if (refuse_protected(op)) {
-        return;
-    }
-    (void)path_split(op->path, strlen(op->path), directory);
-    int r = box ? box_file_open(box, directory, edit_parent_opened, op) : -ECONNRESET;
-    if (r < 0) {
-        write_op_fail(op, -r);
+    if (!refuse_protected(op)) {
+        (void)path_split(op->path, strlen(op->path), directory);
+        server_box_open_file(op->tools->server_box, directory, edit_parent_opened, op);
     }
 }
 

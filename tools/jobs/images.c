@@ -30,14 +30,11 @@ static void images_next(struct images *images);
 static void name_damaged(struct images *images)
 {
     OWNED(buf_done) struct buf text = BUF_EMPTY;
-    int r = buf_append_text(&text, "[");
-    r = r ? r : word_append(&text, images->path, strlen(images->path));
-    r = r ? r : buf_append_text(&text, " is incomplete or damaged, so it is not shown]\n");
-    if (r == 0) {
-        images->count++;
-        (void)json_array_append_new(images->blocks,
-                                    content_text(buf_bytes(&text), buf_size(&text)));
-    }
+    buf_append_text(&text, "[");
+    word_append(&text, images->path, strlen(images->path));
+    buf_append_text(&text, " is incomplete or damaged, so it is not shown]\n");
+    images->count++;
+    (void)json_array_append_new(images->blocks, content_text(buf_bytes(&text), buf_size(&text)));
 }
 
 /* The file may be replaced or grow while it is read: it is never trusted to be what it was. */
@@ -73,13 +70,11 @@ static void image_opened(void *arg, int error, int fd, const struct box_file *fi
 
 static void images_next(struct images *images)
 {
-    struct box *box = server_box_get(images->server_box);
-    while (images->next < images->paths_size && box && images->count < LIMIT_IMAGES) {
+    if (images->next < images->paths_size && images->count < LIMIT_IMAGES) {
         images->path = images->paths + images->next;
         images->next += strlen(images->path) + 1;
-        if (box_file_open(box, images->path, image_opened, images) == 0) {
-            return;
-        }
+        server_box_open_file(images->server_box, images->path, image_opened, images);
+        return;
     }
     images_fn fn = images->fn;
     void *arg = images->arg;

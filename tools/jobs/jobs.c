@@ -24,7 +24,7 @@
 #include "tools/session/session.h"
 
 #define FOREVER UINT64_MAX
-enum { ALMOST_MS = 5000, PROTECTED_NEWS_BYTES = 256 };
+enum { ALMOST_MS = 5000, PROTECTED_NEWS_BYTES = 256, PROTECTED_NOTE_MOST = 599 };
 
 /* A call that waits for a run. */
 struct job_wait {
@@ -412,11 +412,12 @@ static void job_returned(void *arg, struct run *run)
     explain_paths(tools, run);
     if (!run->cancelled) {
         report_degraded(tools, run);
-        char text[600];
-        server_box_protection(tools->server_box, text, sizeof text);
-        run_addf(run, RUN_PROTECTED_NOTE, "%s", text);
-        server_box_protected_news(tools->server_box, text, PROTECTED_NEWS_BYTES);
-        run_addf(run, RUN_PROTECTED_NEWS, "%s", text);
+        OWNED(buf_done) struct buf note = BUF_EMPTY;
+        char news[PROTECTED_NEWS_BYTES];
+        server_box_protection(tools->server_box, &note);
+        run_addf(run, RUN_PROTECTED_NOTE, "%.*s", PROTECTED_NOTE_MOST, buf_text(&note));
+        server_box_protected_news(tools->server_box, news, sizeof news);
+        run_addf(run, RUN_PROTECTED_NEWS, "%s", news);
         job->owner->hooks->returned(tools, job->waits ? job->waits->call : NULL, run);
     }
     overflow_finish(run->overflow, job_take_file, job);
