@@ -6,8 +6,6 @@
 
 #include "base/limits.h"
 #include "base/parse.h"
-#include "cli/install_flags.h"
-#include "cli/mount_flags.h"
 
 enum { IDLE_EXIT_MOST_MS = 7 * 24 * 3600 * 1000 };
 

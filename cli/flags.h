@@ -44,3 +44,33 @@ void flag_take(struct options *options, const struct flag *flag, const char *val
 /* Keeps the first mistake, with its place in the configuration file; only that one is reported. */
 __attribute__((format(printf, 2, 3))) void options_error(struct options *options, const char *fmt,
                                                          ...);
+
+/* --- takers in files of their own --- */
+
+/* install_flags.c: of install_package. Their error messages never repeat a URL, which may hold a
+ * password. */
+
+/* on, ask, off. */
+void install_take_mode(struct options *options, const struct flag *flag, const char *value);
+/* The URL of an index, into a string or into a list. */
+void install_take_url(struct options *options, const struct flag *flag, const char *value);
+void install_take_more_urls(struct options *options, const struct flag *flag, const char *value);
+/* NAME[:PORT], into a list. */
+void install_take_host(struct options *options, const struct flag *flag, const char *value);
+/* An existing file or directory. */
+void install_take_file(struct options *options, const struct flag *flag, const char *value);
+/* Patterns, into a list. */
+void install_take_words(struct options *options, const struct flag *flag, const char *value);
+/* A requirement, into a list. */
+void install_take_requirement(struct options *options, const struct flag *flag, const char *value);
+
+/* Reports settings that contradict each other as options' error. */
+void install_flags_resolve(struct options *options);
+
+/* mount_flags.c: --mount, see sandbox/host/mounts.h. */
+
+void mount_take(struct options *options, const struct flag *flag, const char *value);
+
+/* Resolves the directories, once all flags are known. One that cannot be mounted becomes options'
+ * error. config: the value of --config, or NULL. */
+void mount_flags_resolve(struct options *options, const char *config);

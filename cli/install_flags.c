@@ -1,9 +1,8 @@
-#include "cli/install_flags.h"
-
 #include <string.h>
 #include <unistd.h>
 
 #include "base/fail.h"
+#include "cli/flags.h"
 #include "tools/install/index_url.h"
 #include "tools/install/requirement.h"
 

@@ -1,9 +1,9 @@
-#include "cli/mount_flags.h"
 
 #include <errno.h>
 #include <linux/limits.h>
 
 #include "cli/config_file.h"
+#include "cli/flags.h"
 
 void mount_take(struct options *options, const struct flag *flag, const char *value)
 {

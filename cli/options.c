@@ -9,8 +9,6 @@
 #include "base/limits.h"
 #include "cli/config_file.h"
 #include "cli/flags.h"
-#include "cli/install_flags.h"
-#include "cli/mount_flags.h"
 
 enum { FLAG_NUMBER = 256, HELP_COLUMN = 22, USAGE_COLUMN = 44 };
 

@@ -8,7 +8,6 @@
 #include "base/utf8.h"
 #include "record/escape.h"
 #include "record/export.h"
-#include "record/highlight.h"
 #include "record/show.h"
 #include "view/page.h"
 

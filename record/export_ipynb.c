@@ -6,8 +6,8 @@
 
 #include "base/buf.h"
 #include "base/own.h"
+#include "record/escape.h"
 #include "record/export.h"
-#include "record/fence.h"
 #include "rpc/text.h"
 
 static json_t *text_new(const struct buf *text)

@@ -6,7 +6,6 @@
 #include "base/own.h"
 #include "record/escape.h"
 #include "record/export.h"
-#include "record/fence.h"
 #include "record/show.h"
 
 static void append_name(const struct record_entry *entry, struct buf *out)

@@ -1,5 +1,3 @@
-#include "record/highlight.h"
-
 #include <stdbool.h>
 #include <string.h>
 

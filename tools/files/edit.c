@@ -6,7 +6,6 @@
 
 #include "base/buf.h"
 #include "base/own.h"
-#include "tools/files/edit_near.h"
 #include "tools/files/lines.h"
 
 enum { PLACES_SHOWN = 8, PLACES_COUNTED = 1000 };

@@ -1,5 +1,3 @@
-#include "tools/files/edit_near.h"
-
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +5,7 @@
 #include "base/buf.h"
 #include "base/own.h"
 #include "base/word.h"
+#include "tools/files/edit.h"
 #include "tools/files/lines.h"
 
 enum {

@@ -28,7 +28,6 @@
 #include "tools/box/server_sandbox.h"
 #include "tools/install/install_log.h"
 #include "tools/install/install_policy.h"
-#include "tools/install/install_record.h"
 #include "tools/install/install_request.h"
 #include "tools/install/requirement.h"
 

@@ -38,6 +38,9 @@ const struct install_config *installs_config(const struct installs *installs);
 /* Where packages come from, without credentials. */
 const char *installs_source(const struct installs *installs, char *out, size_t size);
 
+/* Records an install that is over: what was requested, and what is there now. */
+void install_record(struct record *record, const struct install_op *op);
+
 /* Takes op; on_done follows, not before this returns. -EBUSY: too many wait. */
 int installs_add(struct installs *installs, struct install_op *op);
 

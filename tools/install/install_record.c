@@ -1,5 +1,3 @@
-#include "tools/install/install_record.h"
-
 #include <string.h>
 
 #include "record/record.h"

@@ -1,18 +1,14 @@
 #pragma once
-#include <string.h>
-
 #include "base/fail.h"
 #include "base/loop.h"
 #include "tools/run/fate.h"
 #include "tools/servers/tool_channel.h"
 #include "tools/session/history.h"
 #include "tools/session/session.h"
+#include "tools/session/session_fields.h"
 #include "tools/session/session_life.h"
 
-/* Shared by session.c (the list of sessions), session_interpreter.c (events of the sandbox),
- * session_steps.c (the next step of the current run), session_messages.c (frames of the guest),
- * session_packages.c, session_calls.c, session_memory.c and session_states.c (checkpoints, undo,
- * restore). */
+/* What the files of a session share. */
 
 enum {
     SESSION_NAMES_BYTES = 256,              /* of lists of variables */
@@ -152,20 +148,6 @@ void session_send(struct session *session);
 /* Events of the sandbox. */
 void session_on_message(void *arg, const struct box_message *message);
 void session_on_cell_ended(void *arg, unsigned processes);
-
-/* The fields of a message to the interpreter: a verb, then names and values. */
-struct session_fields {
-    struct box_field at[23];
-    size_t count;
-};
-
-/* name: static. bytes: borrowed until the message is sent. */
-static inline void session_add_field(struct session_fields *fields, const char *name,
-                                     const char *bytes, size_t size)
-{
-    fields->at[fields->count++] = (struct box_field){name, strlen(name)};
-    fields->at[fields->count++] = (struct box_field){bytes, size};
-}
 
 /* session_packages.c */
 /* Adds the installed packages. layers: holds the text. */
