@@ -25,9 +25,9 @@ struct config {
     const struct bridge_client *client; /* NULL: those that the user has */
     const char *file;                   /* --file, or NULL: the client's own */
     const char *name;
-    bool install;
-    bool uninstall;
-    bool in_memory; /* --in-memory: --install adds no workspace */
+    int install; /* switches: 0 or 1, as getopt_long(3) sets them */
+    int uninstall;
+    int in_memory; /* --in-memory: --install adds no workspace */
     bool help;
     bool is_help_short;
     char **flags; /* the server's, with a NULL after the last */
@@ -86,17 +86,21 @@ static int check_flags(char **flags, struct options *ret_options)
 
 static int parse(int argc, char **argv, struct config *config)
 {
-    static const struct option long_options[] = {
-        {"host", required_argument, NULL, 'c'}, {"file", required_argument, NULL, 'f'},
-        {"name", required_argument, NULL, 'n'}, {"install", no_argument, NULL, 'i'},
-        {"uninstall", no_argument, NULL, 'u'},  {"help", no_argument, NULL, 'H'},
-        {"in-memory", no_argument, NULL, 'm'},  {NULL, 0, NULL, 0},
+    const struct option long_options[] = {
+        {"host", required_argument, NULL, 'c'},
+        {"file", required_argument, NULL, 'f'},
+        {"name", required_argument, NULL, 'n'},
+        {"install", no_argument, &config->install, 1},
+        {"uninstall", no_argument, &config->uninstall, 1},
+        {"in-memory", no_argument, &config->in_memory, 1},
+        {"help", no_argument, NULL, 'H'},
+        {},
     };
+    int option = 0;
     config->name = "sandbox";
     opterr = 0;
     optind = 0; /* getopt(3): start over */
-    for (;;) {
-        int option = getopt_long(argc, argv, "+:h", long_options, NULL);
+    while ((option = getopt_long(argc, argv, "+:h", long_options, NULL)) >= 0) {
         if (option == 'h' || option == 'H') {
             config->help = true;
             config->is_help_short = option == 'h';
@@ -110,18 +114,10 @@ static int parse(int argc, char **argv, struct config *config)
             config->file = optarg;
         } else if (option == 'n') {
             config->name = optarg;
-        } else if (option == 'i') {
-            config->install = true;
-        } else if (option == 'u') {
-            config->uninstall = true;
-        } else if (option == 'm') {
-            config->in_memory = true;
         } else if (option == ':') {
             return usage("missing value after ", argv[optind - 1]);
         } else if (option == '?') {
             return usage("unknown option (server flags must follow \"--\"): ", argv[optind - 1]);
-        } else {
-            break;
         }
     }
     if (optind < argc && strcmp(argv[optind - 1], "--") != 0) {
@@ -197,12 +193,12 @@ static int find_directory(const struct bridge_client *client, struct buf *out,
     return -ENOENT;
 }
 
-/* Appends the file's path and a NUL. 0 or -errno. */
+/* Appends the file's path. 0 or -errno. */
 static int find_file(const struct config *config, struct buf *out, struct fail *ret_fail)
 {
     const char *const names[] = {config->client->file, config->client->other_file};
     if (config->file) {
-        return buf_append(out, config->file, strlen(config->file) + 1);
+        return buf_append_text(out, config->file);
     }
     OWNED(buf_done) struct buf directory = BUF_EMPTY;
     int r = find_directory(config->client, &directory, ret_fail);
@@ -213,7 +209,7 @@ static int find_file(const struct config *config, struct buf *out, struct fail *
         bool exists = r == 0 && access(buf_text(&path), F_OK) == 0;
         if (r == 0 && (i == 0 || exists)) {
             buf_clear(out, buf_size(&path));
-            r = buf_append(out, buf_bytes(&path), buf_size(&path) + 1);
+            r = buf_append(out, buf_bytes(&path), buf_size(&path));
         }
         if (exists) {
             break;
@@ -308,13 +304,13 @@ static int serve_client(const struct config *config, struct options *options)
     int r = entry ? find_file(config, &path, &fail) : -EINVAL;
     if (entry && !config->install) {
         bool is_lost = !options->spec.workspace && !config->in_memory;
-        (void)fprintf(stderr, "For %s%s:\n", r == 0 ? buf_bytes(&path) : config->client->file,
+        (void)fprintf(stderr, "For %s%s:\n", r == 0 ? buf_text(&path) : config->client->file,
                       is_lost ? ", without a workspace (--install adds ~/Sandpiper; or append -- "
                                 "--workspace DIR)"
                               : "");
         return print_entry(config, entry);
     }
-    r = r ? r : edit_file(config, &options->spec, entry, buf_bytes(&path), &fail);
+    r = r ? r : edit_file(config, &options->spec, entry, buf_text(&path), &fail);
     if (r < 0) {
         terminal_say("config: %s", fail_text(&fail));
     }
@@ -332,10 +328,10 @@ static int leave_client(const struct config *config, struct options *options)
     struct fail fail = {};
     OWNED(buf_done) struct buf path = BUF_EMPTY;
     int r = find_file(config, &path, &fail);
-    if (r == 0 && access(buf_bytes(&path), F_OK) == 0) {
-        r = edit_file(config, &options->spec, NULL, buf_bytes(&path), &fail);
+    if (r == 0 && access(buf_text(&path), F_OK) == 0) {
+        r = edit_file(config, &options->spec, NULL, buf_text(&path), &fail);
     } else if (r == 0) {
-        (void)printf("%s: there is no %s\n", config->client->name, buf_bytes(&path));
+        (void)printf("%s: there is no %s\n", config->client->name, buf_text(&path));
     }
     if (r < 0) {
         terminal_say("config: %s", fail_text(&fail));
@@ -348,7 +344,7 @@ static bool is_found(const struct config *config)
 {
     OWNED(buf_done) struct buf path = BUF_EMPTY;
     struct fail fail = {};
-    if (find_file(config, &path, &fail) < 0 || !path.data) {
+    if (find_file(config, &path, &fail) < 0 || *buf_text(&path) == '\0') {
         return false;
     }
     bool is_file = access(path.data, F_OK) == 0;
@@ -368,30 +364,30 @@ static void print_next(const struct config *config, struct with_workspace *with,
     }
 }
 
-int command_config(const struct options *own)
+int command_config(const struct options *options)
 {
-    static struct options options;
+    static struct options server;
     static struct with_workspace with_workspace;
     struct config config = {};
     unsigned found = 0;
     unsigned done = 0;
-    int code = parse(own->argc, own->argv, &config);
+    int code = parse(options->argc, options->argv, &config);
     if (code == 0 && config.help) {
         return options_print_help("config", config.is_help_short);
     }
-    code = code ? code : check_flags(config.flags, &options);
+    code = code ? code : check_flags(config.flags, &server);
     if (code) {
         return code;
     }
     if (config.install) {
-        add_workspace(&config, &with_workspace, &options);
+        add_workspace(&config, &with_workspace, &server);
     }
     struct config one = config;
     for (size_t i = 0; i < bridge_client_count; i++) {
         one.client = &bridge_clients[i];
         if (config.client ? config.client == one.client : is_found(&one)) {
             found++;
-            done += (config.uninstall ? leave_client : serve_client)(&one, &options) == 0;
+            done += (config.uninstall ? leave_client : serve_client)(&one, &server) == 0;
         }
     }
     print_next(&config, &with_workspace, done);

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 
@@ -149,21 +148,18 @@ static void print_json(const struct box_report *report, const struct box_fact *f
 static unsigned describe_records(const struct record_config *config, struct box_fact *ret_fact)
 {
     struct fail fail = {};
-    char **names = NULL;
-    uint64_t bytes = 0;
+    OWNED(record_names_done) struct record_names names = {};
     if (!config->directory) {
         return 0;
     }
     defer_close int fd = record_directory_open(config->directory, /* create= */ false, &fail);
-    int count = fd < 0 ? 0 : record_directory_list(fd, &names, &bytes);
+    if (fd >= 0) {
+        record_directory_list(fd, &names);
+    }
     *ret_fact = (struct box_fact){.name = "record", .warning = fd < 0 && fail.code != ENOENT};
     (void)snprintf(ret_fact->text, sizeof ret_fact->text, "%.300s, %d session%s, %u of %u MiB",
-                   config->directory, count, count == 1 ? "" : "s", (unsigned)(bytes >> 20),
-                   (unsigned)(config->bytes >> 20));
-    for (int i = 0; i < count; i++) {
-        free(names[i]);
-    }
-    free(names);
+                   config->directory, names.count, names.count == 1 ? "" : "s",
+                   (unsigned)(names.bytes >> 20), (unsigned)(config->bytes >> 20));
     return 1;
 }
 

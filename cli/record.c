@@ -25,12 +25,11 @@
 enum { EXIT_DAMAGED = 1, EXIT_USAGE = 2 };
 
 /* The names in the directory of --record; its descriptor or -1, and says why. */
-static int open_directory(const struct options *options, char ***ret_names, int *ret_count)
+static int open_directory(const struct options *options, struct record_names *ret_names)
 {
     char path[PATH_MAX];
     struct fail fail = {};
     struct box_spec spec;
-    uint64_t bytes = 0;
     box_spec_init(&spec);
     if (!options->record.directory) {
         terminal_say("record: name a FILE, or the directory with --record DIR");
@@ -42,29 +41,20 @@ static int open_directory(const struct options *options, char ***ret_names, int 
         terminal_say("record: %s", fail_text(&fail));
         return -1;
     }
-    *ret_count = record_directory_list(fd, ret_names, &bytes);
+    record_directory_list(fd, ret_names);
     return take_fd(&fd);
-}
-
-static void free_names(char **names, int count)
-{
-    for (int i = 0; i < count; i++) {
-        free(names[i]);
-    }
-    free(names);
 }
 
 static int list(const struct options *options)
 {
-    char **names = NULL;
-    int count = 0;
-    defer_close int fd = open_directory(options, &names, &count);
+    OWNED(record_names_done) struct record_names names = {};
+    defer_close int fd = open_directory(options, &names);
     int code = fd < 0 ? EXIT_USAGE : 0;
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < names.count; i++) {
         struct record_book book;
         struct fail fail = {};
         OWNED(buf_done) struct buf line = BUF_EMPTY;
-        if (record_book_read(fd, names[i], &book, &fail) < 0) {
+        if (record_book_read(fd, names.at[i], &book, &fail) < 0) {
             terminal_say("record: %s", fail_text(&fail));
             code = EXIT_DAMAGED;
             continue;
@@ -73,7 +63,6 @@ static int list(const struct options *options)
         (void)fwrite(buf_bytes(&line), 1, buf_size(&line), stdout);
         record_book_done(&book);
     }
-    free_names(names, count);
     return code;
 }
 
@@ -81,17 +70,15 @@ static int list(const struct options *options)
 static int read_book(const struct options *options, struct record_book *ret_book)
 {
     struct fail fail = {};
-    char **names = NULL;
-    int count = 0;
+    OWNED(record_names_done) struct record_names names = {};
     const char *file = options->records.file;
-    defer_close int fd = file ? -1 : open_directory(options, &names, &count);
+    defer_close int fd = file ? -1 : open_directory(options, &names);
     if (!file && fd < 0) {
         return EXIT_USAGE;
     }
-    int r = file        ? record_book_read(AT_FDCWD, file, ret_book, &fail)
-            : count > 0 ? record_book_read(fd, names[count - 1], ret_book, &fail)
-                        : -ENOENT;
-    free_names(names, count);
+    int r = file              ? record_book_read(AT_FDCWD, file, ret_book, &fail)
+            : names.count > 0 ? record_book_read(fd, names.at[names.count - 1], ret_book, &fail)
+                              : -ENOENT;
     if (r < 0) {
         terminal_say("record: %s", fail.text[0] ? fail_text(&fail) : "there is no record");
         return EXIT_USAGE;

@@ -72,35 +72,40 @@ static void append_lack(struct buf *out, const json_t *row, const json_t *ours)
     }
 }
 
+/* The options as they would be with this value, until the next call; NULL if it is none. */
+static struct options *try_value(const struct options *options, const struct flag *flag,
+                                 const char *value)
+{
+    static struct options tried;
+    tried = *options;
+    flag->take(&tried, flag, value);
+    return tried.error[0] ? NULL : &tried;
+}
+
 /* Takes a limit of the record where it is lower than the user's own. */
 static void take_limit(struct options *options, const json_t *rows, const json_t *row,
                        struct buf *out)
 {
-    static struct options tried;
     static char value[64];
     const struct flag *flag = flag_find(record_text(row, "name"));
     size_t size = strcspn(record_text(row, "value"), ","); /* "768M, from 1G" */
     uint64_t *ours = field_of(options, flag);
-    tried = *options;
     (void)snprintf(value, sizeof value, "%.*s", (int)(size < 32 ? size : 32),
                    record_text(row, "value"));
-    flag->take(&tried, flag, value);
-    uint64_t theirs = *(uint64_t *)field_of(&tried, flag);
-    if (!tried.error[0] && theirs < *ours) {
+    struct options *tried = try_value(options, flag, value);
+    uint64_t theirs = tried ? *(uint64_t *)field_of(tried, flag) : *ours;
+    if (theirs < *ours) {
         *ours = theirs;
-    } else if (!tried.error[0] && theirs > *ours) {
+    } else if (theirs > *ours) {
         append_lack(out, row, find_setting(rows, flag->name, NULL));
     }
 }
 
 static void take_seed(struct options *options, const json_t *row)
 {
-    static struct options tried;
-    const struct flag *flag = flag_find("seed");
-    tried = *options;
-    flag->take(&tried, flag, record_text(row, "value"));
-    if (!options->spec.seed && !is_default(row) && !tried.error[0]) {
-        options->spec.seed = tried.spec.seed;
+    struct options *tried = try_value(options, flag_find("seed"), record_text(row, "value"));
+    if (!options->spec.seed && !is_default(row) && tried) {
+        options->spec.seed = tried->spec.seed;
     }
 }
 

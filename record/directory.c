@@ -107,26 +107,31 @@ static uint64_t size_of(int dir_fd, const char *name)
     return is_file ? (uint64_t)st.st_size : 0;
 }
 
-int record_directory_list(int dir_fd, char ***ret_names, uint64_t *ret_bytes)
+void record_directory_list(int dir_fd, struct record_names *ret_names)
 {
     struct dirent **entries = NULL;
     int count = scandirat(dir_fd, ".", &entries, is_record, by_name);
-    char **names = count > 0 ? calloc((size_t)count, sizeof *names) : NULL;
-    int error = count < 0 ? -errno : count > 0 && !names ? -ENOMEM : 0;
-    int used = 0;
-    *ret_bytes = 0;
+    *ret_names = (struct record_names){
+        .at = count > 0 ? calloc((size_t)count, sizeof *ret_names->at) : NULL,
+    };
     for (int i = 0; i < count; i++) {
-        uint64_t size = names ? size_of(dir_fd, entries[i]->d_name) : 0;
+        uint64_t size = ret_names->at ? size_of(dir_fd, entries[i]->d_name) : 0;
         char *name = size > 0 ? strdup(entries[i]->d_name) : NULL;
         if (name) {
-            names[used++] = name;
-            *ret_bytes += size;
+            ret_names->at[ret_names->count++] = name;
+            ret_names->bytes += size;
         }
         free(entries[i]);
     }
     free(entries);
-    *ret_names = names;
-    return error ? error : used;
+}
+
+void record_names_done(struct record_names *names)
+{
+    for (int i = 0; i < names->count; i++) {
+        free(names->at[i]);
+    }
+    free(names->at);
 }
 
 /* A record whose server lives is locked, and another program's file begins otherwise. */
@@ -140,20 +145,20 @@ static bool may_remove(int dir_fd, const char *name)
 
 uint64_t record_directory_trim(int dir_fd, const char *own, uint64_t bytes)
 {
-    char **names = NULL;
-    uint64_t left = 0;
-    int count = record_directory_list(dir_fd, &names, &left);
-    for (int i = 0; names && i < count; i++) {
-        left -= strcmp(names[i], own) == 0 ? size_of(dir_fd, own) : 0;
+    struct record_names names;
+    record_directory_list(dir_fd, &names);
+    uint64_t left = names.bytes;
+    for (int i = 0; i < names.count; i++) {
+        left -= strcmp(names.at[i], own) == 0 ? size_of(dir_fd, own) : 0;
     }
-    for (int i = 0; names && i < count; i++) {
-        uint64_t size = size_of(dir_fd, names[i]);
-        if (left > bytes && strcmp(names[i], own) != 0 && may_remove(dir_fd, names[i]) &&
-            unlinkat(dir_fd, names[i], 0) == 0) {
+    for (int i = 0; i < names.count; i++) {
+        const char *name = names.at[i];
+        uint64_t size = size_of(dir_fd, name);
+        if (left > bytes && strcmp(name, own) != 0 && may_remove(dir_fd, name) &&
+            unlinkat(dir_fd, name, 0) == 0) {
             left -= size < left ? size : left;
         }
-        free(names[i]);
     }
-    free(names);
+    record_names_done(&names);
     return left;
 }

@@ -25,6 +25,13 @@ int record_file_new(int dir_fd, char name[RECORD_NAME_BYTES]);
  * bytes. Returns how many bytes they take then. */
 uint64_t record_directory_trim(int dir_fd, const char *own, uint64_t bytes);
 
-/* The names of all records in order, the oldest first; the caller frees each and the list. Returns
- * how many, or -errno. ret_bytes: of all of them. */
-int record_directory_list(int dir_fd, char ***ret_names, uint64_t *ret_bytes);
+/* The names of all records in order, the oldest first, and how many bytes they take; none if the
+ * directory cannot be read. */
+struct record_names {
+    char **at;
+    int count;
+    uint64_t bytes;
+};
+
+void record_directory_list(int dir_fd, struct record_names *ret_names);
+void record_names_done(struct record_names *names);

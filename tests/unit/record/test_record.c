@@ -59,20 +59,15 @@ static struct record *open_record(const struct place *place, uint64_t bytes)
 static void read_last(struct place *place)
 {
     struct fail fail = {};
-    char **names = NULL;
-    uint64_t bytes = 0;
+    OWNED(record_names_done) struct record_names names = {};
     defer_close int dir_fd = record_directory_open(place->directory, false, &fail);
-    int count = record_directory_list(dir_fd, &names, &bytes);
-    assert_true(count > 0);
-    defer_close int fd = openat(dir_fd, names[count - 1], O_RDONLY);
+    record_directory_list(dir_fd, &names);
+    assert_true(names.count > 0);
+    defer_close int fd = openat(dir_fd, names.at[names.count - 1], O_RDONLY);
     ssize_t size = fd_pread_all(fd, place->text, TEXT_BYTES - 1, 0);
     assert_true(size >= 0);
     place->size = (size_t)size;
     place->text[size] = '\0';
-    for (int i = 0; i < count; i++) {
-        free(names[i]);
-    }
-    free(names);
 }
 
 static void each_line_has_the_hash_of_the_one_before(void **state)
