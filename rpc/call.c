@@ -158,10 +158,15 @@ void rpc_call_fail(struct rpc_call *call, int code, const char *message)
 
 void rpc_call_respond(struct rpc_call *call, json_t *result)
 {
+    call_respond(call, result, MCP_KEEP_NOT);
+}
+
+void call_respond(struct rpc_call *call, json_t *result, enum mcp_keep keep)
+{
     struct rpc_peer *peer = call->peer;
     struct rpc_request request = {};
     if (call_end(call, &request)) {
-        peer_respond(peer, &request, result, MCP_KEEP_NOT);
+        peer_respond(peer, &request, result, keep);
     } else {
         json_decref(result);
     }

@@ -47,6 +47,9 @@ struct rpc_call *call_new(struct rpc_peer *peer, struct rpc_request *request);
  * the call was cancelled: its request gets no response. */
 bool call_end(struct rpc_call *call, struct rpc_request *ret_request);
 
+/* Ends the call with a result, stolen. */
+void call_respond(struct rpc_call *call, json_t *result, enum mcp_keep keep);
+
 /* The call whose request has this id, or NULL. */
 struct rpc_call *call_find(const struct rpc_peer *peer, const json_t *id);
 

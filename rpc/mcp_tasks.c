@@ -123,16 +123,10 @@ void rpc_call_set_task(struct rpc_call *call, const struct rpc_task *task)
 
 void rpc_call_task(struct rpc_call *call, const struct rpc_task *task)
 {
-    struct rpc_peer *peer = call->peer;
     json_t *result = task_json(task);
     if (result && !call->gets_task &&
         json_object_set_new(result, "resultType", json_string("task")) < 0) {
         json_decref(take_ptr(result));
     }
-    struct rpc_request request = {};
-    if (call_end(call, &request)) {
-        peer_respond(peer, &request, result, MCP_KEEP_UNSAID);
-    } else {
-        json_decref(result);
-    }
+    call_respond(call, result, MCP_KEEP_UNSAID);
 }

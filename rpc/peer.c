@@ -97,57 +97,25 @@ static int complete(const struct rpc_peer *peer, const struct rpc_request *reque
     return era->complete ? era->complete(peer, result, keep) : 0;
 }
 
-/* Appends the response to out: the result, or the error when result is NULL. */
-static int response_write(struct buf *out, const json_t *id, const json_t *result,
-                          const char *separator)
-{
-    size_t before = buf_size(out);
-    int r = buf_append(out, ",", before > 0 && separator[0] == ',');
-    r = r ? r : message_write_result(out, id, result);
-    size_t size = buf_size(out) - before;
-    bool is_too_long = separator[0] == ','
-                           ? size > BATCH_SMALL_BYTES && buf_size(out) > BATCH_LARGE_BYTES
-                           : size > LIMIT_LINE_OUT_BYTES;
-    if (r == 0 && is_too_long) {
-        r = -EMSGSIZE;
-    }
-    if (r == 0 && separator[0] == '\n') {
-        r = buf_append(out, "\n", 1);
-    }
-    if (r < 0) {
-        buf_cut(out, before);
-    }
-    return r;
-}
-
-void peer_refuse(struct rpc_peer *peer, struct rpc_request *request, int code, const char *text,
-                 const json_t *data)
+/* Where the response is written, behind a comma if it is not the first of a batch. ret_before: the
+ * size without it. */
+static struct buf *response_begin(struct rpc_peer *peer, const struct rpc_request *request,
+                                  size_t *ret_before)
 {
     struct buf *out = request->batch ? &request->batch->responses : &peer->out;
-    size_t before = buf_size(out);
-    bool comma = request->batch && before > 0;
-    log_debug("rpc", "refused code=%d %s", code, text);
-    if ((comma && buf_append(out, ",", 1) < 0) ||
-        message_write_error(out, request->id, code, text, data) < 0 ||
-        (!request->batch && buf_append(out, "\n", 1) < 0)) {
-        buf_cut(out, before);
-        log_error("rpc", "out of memory for the response to a request");
-    } else if (!request->batch) {
-        peer->written(peer->arg);
-    }
-    peer_drop(peer, request);
+    *ret_before = buf_size(out);
+    buf_append_text(out, request->batch && *ret_before > 0 ? "," : "");
+    return out;
 }
 
-/* Ends the request if its result could be written; else leaves it unchanged. */
-static int response_try(struct rpc_peer *peer, struct rpc_request *request, json_t *result,
-                        enum mcp_keep keep)
+/* Ends the request if its response could be written, r, and returns 0; else takes that back, and
+ * leaves the request unchanged. */
+static int response_end(struct rpc_peer *peer, struct rpc_request *request, size_t before, int r)
 {
     struct buf *out = request->batch ? &request->batch->responses : &peer->out;
-    int r = -ENOMEM;
-    if (result && complete(peer, request, result, keep) == 0) {
-        r = response_write(out, request->id, result, request->batch ? "," : "\n");
-    }
+    r = r ? r : buf_append_text(out, request->batch ? "" : "\n");
     if (r < 0) {
+        buf_cut(out, before);
         log_error("rpc", "cannot send a response: %s",
                   r == -EMSGSIZE ? "it is too large" : "out of memory");
         return r;
@@ -157,6 +125,34 @@ static int response_try(struct rpc_peer *peer, struct rpc_request *request, json
     }
     peer_drop(peer, request);
     return 0;
+}
+
+void peer_refuse(struct rpc_peer *peer, struct rpc_request *request, int code, const char *text,
+                 const json_t *data)
+{
+    size_t before = 0;
+    struct buf *out = response_begin(peer, request, &before);
+    log_debug("rpc", "refused code=%d %s", code, text);
+    int r = message_write_error(out, request->id, code, text, data);
+    if (response_end(peer, request, before, r) < 0) {
+        peer_drop(peer, request);
+    }
+}
+
+static int response_try(struct rpc_peer *peer, struct rpc_request *request, json_t *result,
+                        enum mcp_keep keep)
+{
+    size_t before = 0;
+    struct buf *out = response_begin(peer, request, &before);
+    int r = -ENOMEM;
+    if (result && complete(peer, request, result, keep) == 0) {
+        r = message_write_result(out, request->id, result);
+    }
+    size_t size = buf_size(out) - before;
+    bool is_too_long = request->batch
+                           ? size > BATCH_SMALL_BYTES && buf_size(out) > BATCH_LARGE_BYTES
+                           : size > LIMIT_LINE_OUT_BYTES;
+    return response_end(peer, request, before, r == 0 && is_too_long ? -EMSGSIZE : r);
 }
 
 void peer_respond(struct rpc_peer *peer, struct rpc_request *request, json_t *result,
