@@ -242,25 +242,25 @@ static int write_content(json_t *arguments)
 
 int tolerance_apply(const char *tool, json_t *arguments)
 {
-    int r = 0;
     drop_added(arguments);
     if (strcmp(tool, "run_python") == 0) {
-        r = rename_arguments(arguments, run_names);
+        int r = rename_arguments(arguments, run_names);
         return r ? r : allow_no_code(arguments);
     }
     (void)json_object_del(arguments,
                           "session"); /* as run_python has it: here all share the files */
     if (strcmp(tool, "read_file") == 0) {
-        r = rename_arguments(arguments, read_names);
-        r = r ? r : rename_utf8(arguments, "text");
-    } else if (strcmp(tool, "write_file") == 0) {
-        r = rename_arguments(arguments, write_names);
-        drop_empty_texts(arguments);
-        if (!json_is_true(json_object_get(arguments, "replace_all"))) {
-            (void)json_object_del(arguments, "replace_all");
-        }
-        r = r ? r : rename_utf8(arguments, "utf-8");
-        r = r ? r : write_content(arguments);
+        int r = rename_arguments(arguments, read_names);
+        return r ? r : rename_utf8(arguments, "text");
     }
-    return r;
+    if (strcmp(tool, "write_file") != 0) {
+        return 0;
+    }
+    int r = rename_arguments(arguments, write_names);
+    drop_empty_texts(arguments);
+    if (!json_is_true(json_object_get(arguments, "replace_all"))) {
+        (void)json_object_del(arguments, "replace_all");
+    }
+    r = r ? r : rename_utf8(arguments, "utf-8");
+    return r ? r : write_content(arguments);
 }

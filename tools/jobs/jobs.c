@@ -175,14 +175,10 @@ static void wait_beat(void *arg)
 static void job_give_up(struct job *job, const struct rpc_call *call)
 {
     struct run *run = job->run;
-    OWNED(buf_done) struct buf running = BUF_EMPTY;
-    char note[400];
-    jobs_append_running(job->owner, &running);
-    (void)snprintf(note, sizeof note,
-                   "cell interrupted: no free job slot (--jobs): %u job%s running (%s)",
-                   jobs_count_running(job->owner),
-                   jobs_count_running(job->owner) == 1 ? " is" : "s are", buf_text(&running));
-    run_add(run, RUN_NOTES, note, strlen(note));
+    OWNED(buf_done) struct buf note = BUF_EMPTY;
+    (void)buf_append_text(&note, "cell interrupted: no free job slot (--jobs): ");
+    jobs_append_running(job->owner, &note);
+    run_add(run, RUN_NOTES, buf_text(&note), buf_size(&note));
     run->request.timeout_ms = (clock_now_ns() - rpc_call_since_ns(call)) / CLOCK_NS_PER_MS;
     run->job_limit_ms = 0;
     sessions_stop(job->owner->tools->sessions, run, RUN_STOP_NO_JOB);

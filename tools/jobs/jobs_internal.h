@@ -28,7 +28,7 @@ struct job *jobs_find(const struct jobs *jobs, unsigned number);
 unsigned job_seconds(const struct job *job);
 /* Appends the lines about jobs that have ended, which no result has said yet. */
 void jobs_append_ended(struct jobs *jobs, struct buf *text);
-/* Appends "1, 2, 5, 7". */
+/* Appends "4 jobs are running (1, 2, 5, 7)". */
 void jobs_append_running(const struct jobs *jobs, struct buf *text);
 /* "[running: job 1, 25 s of at most 600 s, 212 MiB | wait: ... ]" */
 int job_append_status(const struct job *job, struct buf *text);

@@ -33,12 +33,15 @@ void jobs_append_ended(struct jobs *jobs, struct buf *text)
 void jobs_append_running(const struct jobs *jobs, struct buf *text)
 {
     const char *before = "";
+    unsigned count = jobs_count_running(jobs);
+    (void)buf_appendf(text, "%u job%s running (", count, count == 1 ? " is" : "s are");
     for (const struct job *job = jobs->list; job; job = job->next) {
         if (job_is_running(job) && job->run->job > 0) {
             (void)buf_appendf(text, "%s%u", before, job->run->job);
             before = ", ";
         }
     }
+    (void)buf_append_text(text, ")");
 }
 
 static void append_what_to_do(unsigned number, struct buf *text)
@@ -83,12 +86,10 @@ void jobs_refuse_another(const struct jobs *jobs, struct rpc_call *call)
 {
     OWNED(buf_done) struct buf running = BUF_EMPTY;
     jobs_append_running(jobs, &running);
-    content_refuse(
-        call,
-        "[not run: %u job%s running (%s) | that is the limit (--jobs): stop one, or wait "
-        "for its end: {\"job\": N}]",
-        jobs_count_running(jobs), jobs_count_running(jobs) == 1 ? " is" : "s are",
-        buf_text(&running));
+    content_refuse(call,
+                   "[not run: %s | that is the limit (--jobs): stop one, or wait for its end: "
+                   "{\"job\": N}]",
+                   buf_text(&running));
 }
 
 void jobs_refuse_number(const struct jobs *jobs, struct rpc_call *call, uint64_t number)

@@ -48,26 +48,17 @@ static struct fate of_result(const struct fate_facts *facts)
 
 static enum run_outcome outcome_of_end(const struct fate_facts *facts)
 {
+    static const enum run_outcome outcomes[] = {
+        [BOX_END_EXIT] = RUN_EXIT,    [BOX_END_SIGNAL] = RUN_CRASHED, [BOX_END_OOM] = RUN_OOM,
+        [BOX_END_DISK] = RUN_DISK,    [BOX_END_LOST] = RUN_LOST,      [BOX_END_REFUSED] = RUN_ENDED,
+        [BOX_END_KILLED] = RUN_ENDED,
+    };
     const struct box_end *end = facts->end;
+    enum run_outcome outcome = outcomes[end->kind];
     /* The interrupt itself ends a program that has taken the interpreter's place. */
     bool by_us =
         facts->killed || (facts->interrupted && end->kind == BOX_END_SIGNAL && end->code == SIGINT);
-    switch (end->kind) {
-    case BOX_END_EXIT:
-        return RUN_EXIT;
-    case BOX_END_SIGNAL:
-        return by_us ? stopped(facts) : RUN_CRASHED;
-    case BOX_END_OOM:
-        return RUN_OOM;
-    case BOX_END_DISK:
-        return RUN_DISK;
-    case BOX_END_LOST:
-        return RUN_LOST;
-    case BOX_END_REFUSED:
-    case BOX_END_KILLED:
-    default:
-        return by_us ? stopped(facts) : RUN_ENDED;
-    }
+    return by_us && (outcome == RUN_CRASHED || outcome == RUN_ENDED) ? stopped(facts) : outcome;
 }
 
 static struct fate of_restored(const struct fate_facts *facts)

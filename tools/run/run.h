@@ -173,11 +173,13 @@ struct run {
     unsigned cell;
     unsigned sent;       /* how many times, to an interpreter */
     uint64_t started_ns; /* later, by the time that the user was asked meanwhile: */
-    uint64_t asked_ns;   /* by so much, at most LIMIT_ELICITATION_MS */
-    uint64_t asks_ns;    /* since when the user is asked; 0: is not */
-    uint64_t spent_ns;   /* of its time limit, before started_ns: for the check of its imports */
-    uint32_t files;      /* the state of the files after it, see box_states.h; 0: not sent */
-    bool files_undo;     /* there is a state that undo takes the files back to */
+    struct {
+        uint64_t ns;       /* by so much, at most LIMIT_ELICITATION_MS */
+        uint64_t since_ns; /* the user is asked now; 0: is not */
+    } asked;
+    uint64_t spent_ns; /* of its time limit, before started_ns: for the check of its imports */
+    uint32_t files;    /* the state of the files after it, see box_states.h; 0: not sent */
+    bool files_undo;   /* there is a state that undo takes the files back to */
 
     struct run_text facts[RUN_FACT_COUNT];
     bool was_reset;               /* the interpreter was fresh because this run requested it */

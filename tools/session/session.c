@@ -328,7 +328,7 @@ void session_arm_deadline(struct session *session)
     uint64_t limit_ns = run->request.timeout_ms * CLOCK_NS_PER_MS;
     if (run->request.timeout_ms > 0) {
         uint64_t left_ns = limit_ns > run->spent_ns ? limit_ns - run->spent_ns : 0;
-        left_ns += run->asks_ns > 0 ? ASKED_MOST_NS - run->asked_ns : 0;
+        left_ns += run->asked.since_ns > 0 ? ASKED_MOST_NS - run->asked.ns : 0;
         loop_timer_arm(session->owner->loop, &session->timer, run->started_ns + left_ns,
                        session_interrupt, session);
     }
@@ -347,13 +347,13 @@ void sessions_stop_clock(struct sessions *sessions, struct run *run, bool stop)
 {
     struct session *session = session_of(sessions, run);
     uint64_t now_ns = clock_now_ns();
-    uint64_t asked_ns = stop ? 0 : now_ns - run->asks_ns;
-    if (asked_ns > ASKED_MOST_NS - run->asked_ns) {
-        asked_ns = ASKED_MOST_NS - run->asked_ns;
+    uint64_t asked_ns = stop ? 0 : now_ns - run->asked.since_ns;
+    if (asked_ns > ASKED_MOST_NS - run->asked.ns) {
+        asked_ns = ASKED_MOST_NS - run->asked.ns;
     }
     run->started_ns += asked_ns;
-    run->asked_ns += asked_ns;
-    run->asks_ns = stop ? now_ns : 0;
+    run->asked.ns += asked_ns;
+    run->asked.since_ns = stop ? now_ns : 0;
     if (session && session->state == SESSION_RUNNING) {
         session_arm_deadline(session);
     }
