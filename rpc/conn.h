@@ -57,8 +57,9 @@ struct rpc_tools {
      * end the call, maybe before this returns; nothing is sent then. */
     void (*cancel)(void *ctx, struct rpc_call *call);
 
-    /* May be NULL. New: the member of resources/read's contents for a view that tools name; NULL:
-     * there is no such view. Reads nothing that a call could change. */
+    /* May be NULL. New: the member of resources/read's contents for a view that tools name, or for
+     * uri NULL that of resources/list; NULL: there is no such view. Reads nothing that a call could
+     * change. */
     json_t *(*page)(void *ctx, const char *uri);
 
     /* Borrowed as long as the connection exists; NULL: there are none. */

@@ -12,12 +12,6 @@ static bool have_resources(struct rpc_peer *peer, struct rpc_request *request)
     return false;
 }
 
-/* A client that shows views may list resources, of which there are none. */
-static void respond_empty(struct rpc_peer *peer, struct rpc_request *request, const char *name)
-{
-    peer_respond(peer, request, json_pack("{s:[]}", name), MCP_KEEP_LONG);
-}
-
 /* The request as a call; NULL: it was refused. */
 static struct rpc_call *hold(struct rpc_peer *peer, struct rpc_request *request)
 {
@@ -42,7 +36,8 @@ void mcp_resources_list(struct rpc_peer *peer, struct rpc_request *request)
         return;
     }
     if (!peer->tools.resources) {
-        respond_empty(peer, request, "resources");
+        json_t *view = peer->tools.page ? peer->tools.page(peer->tools.ctx, NULL) : NULL;
+        peer_respond(peer, request, json_pack("{s:[o*]}", "resources", view), MCP_KEEP_LONG);
         return;
     }
     struct rpc_call *call = hold(peer, request);
@@ -56,11 +51,8 @@ void mcp_resources_templates(struct rpc_peer *peer, struct rpc_request *request)
     if (!have_resources(peer, request) || !mcp_is_first_page(peer, request)) {
         return;
     }
-    if (!peer->tools.resources) {
-        respond_empty(peer, request, "resourceTemplates");
-        return;
-    }
-    json_t *templates = peer->tools.resources->templates(peer->tools.ctx);
+    const struct rpc_resources *resources = peer->tools.resources;
+    json_t *templates = resources ? resources->templates(peer->tools.ctx) : json_array();
     peer_respond(peer, request,
                  templates ? json_pack("{s:o}", "resourceTemplates", templates) : NULL,
                  MCP_KEEP_LONG);

@@ -5,6 +5,7 @@
   const host = window.parent;
   const root = document.documentElement;
   const main = document.getElementById("view");
+  const spoken = document.getElementById("spoken"); /* stays: what is new in the page with its text is not read out */
   const mayAsk = root.dataset.scripts === "ask";
   const LINES = 24, LINES_KEPT = 18, ROWS = 10, ROWS_MORE = 50, CODE_MAX = 50000, DIFF_OPEN = 120, DIFF_LINES = 200, PARTS_AT_ONCE = 5;
 
@@ -121,12 +122,17 @@
 
   /* ---- text ---- */
 
+  /* Where the button is gone that had the focus. */
+  function focusOn(element) {
+    if (!element.hasAttribute("tabindex") && element.localName !== "summary") element.tabIndex = -1;
+    element.focus({ preventScroll: true });
+  }
+
   function showAll(lines, element, add) {
     const more = button("more", "Show all " + plural(lines.length, "line"), () => {
       add();
       more.remove();
-      element.tabIndex = element.tabIndex < 0 ? -1 : 0;
-      element.focus({ preventScroll: true });
+      focusOn(element);
       fit();
     });
     return more;
@@ -198,7 +204,11 @@
       put(button("sort", "", () => sort(at)), name || "index")));
     const body = make("tbody");
     const note = make("span", { role: "status" });
-    const more = button("more", "More rows", () => { shown += ROWS_MORE; fill(); });
+    const more = button("more", "More rows", () => {
+      shown += ROWS_MORE;
+      fill();
+      if (more.hidden) focusOn(scroll);
+    });
 
     function sort(at) {
       order = sorted === at ? -order : 1;
@@ -221,11 +231,10 @@
       fit();
     }
 
+    const scroll = make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Table" },
+      make("table", {}, make("thead", {}, make("tr", {}, ...heads)), body));
     fill();
-    return make("div", {},
-      make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Table" },
-        make("table", {}, make("thead", {}, make("tr", {}, ...heads)), body)),
-      make("div", { class: "row" }, note, more));
+    return make("div", {}, scroll, make("div", { class: "row" }, note, more));
   }
 
   /* ---- HTML, in frames without rights ---- */
@@ -306,7 +315,9 @@
       return box;
     }
     const press = button("press", "Show the interactive plot", async () => {
-      box.replaceChildren(make("p", { class: "dim wait", role: "status" }, "Loading the plot"));
+      box.replaceChildren(make("p", { class: "dim wait" }, "Loading the plot"));
+      spoken.textContent = "Loading the plot";
+      focusOn(box);
       fit();
       try {
         library = library || loadLibrary(string(part.lib));
@@ -419,10 +430,10 @@
     const expand = list(context.availableDisplayModes).includes("fullscreen") && context.displayMode !== "fullscreen"
       ? button("wide", "Full screen", () => ask("ui/request-display-mode", { mode: "fullscreen" })
         .then((got) => take({ displayMode: got.mode }), () => {})) : null;
-    const status = make("span", { role: "status" }, put(make("b"), word), put(document.createDocumentFragment(), more));
-    const lines = source ? make("span", { class: "fold" }, "Code, " + plural(source.split("\n").length, "line")) : null;
-    if (!source) return make("div", { class: "head" }, make("p", {}, status, expand));
-    return make("details", { class: "head", open, ontoggle: fit }, make("summary", {}, status, lines, expand), highlight(source));
+    const status = make("span", {}, put(make("b"), word), put(document.createDocumentFragment(), more));
+    const shown = source ? make("details", { open, ontoggle: fit },
+      make("summary", {}, status, make("span", { class: "fold" }, "Code, " + plural(source.split("\n").length, "line"))), highlight(source)) : make("p", {}, status);
+    return make("div", { class: "head" }, shown, expand);
   }
 
   function mood(outcome) {
@@ -509,7 +520,7 @@
   }
 
   function diff(lines) {
-    const pre = make("pre", { class: "diff", tabindex: "0", role: "region", "aria-label": "Lines that differ" });
+    const pre = make("pre", { class: "diff" });
     const box = make("div", {}, pre);
     function add(from, to) {
       for (const line of lines.slice(from, to)) {
@@ -565,7 +576,7 @@
       }
       more.disabled = false;
       const first = rows.children[before];
-      if (first) (first.querySelector("summary") || Object.assign(first, { tabIndex: -1 })).focus();
+      if (first) focusOn(first.querySelector("summary") || first);
     }
 
     if (!next && files.reduce((sum, file) => sum + string(file.patch).split("\n").length, 0) <= DIFF_OPEN) files.forEach((file) => { file.open = true; });
@@ -575,7 +586,7 @@
 
   /* Adds those of a part of the data. An empty line goes on with the file before it. Returns where the next part is. */
   function addFiles(files, part) {
-    for (const [line, patch] of list(part.files).map(list)) {
+    for (const [line, patch] of list(part.changes).map(list)) {
       if (string(line)) files.push({ ...parseLine(line.trimEnd()), patch: "" });
       if (files.length) files[files.length - 1].patch += string(patch);
     }
@@ -609,6 +620,7 @@
     main.className = mood(outcome);
     main.replaceChildren(...parts.filter(Boolean));
     main.setAttribute("aria-busy", "false");
+    if (spoken.textContent !== outcome) spoken.textContent = outcome;
     fit();
   }
 
@@ -629,7 +641,7 @@
   }
 
   function show(data, images, text) {
-    if (data.files) {
+    if (data.changes) {
       const files = [];
       const next = addFiles(files, data);
       showChanges(files, string(data.end), next);
@@ -651,9 +663,9 @@
     if (!result) {
       if (code) {
         main.className = "off";
-        main.replaceChildren(make("details", { class: "head", ontoggle: fit },
-          make("summary", {}, make("b", { class: "wait", role: "status" }, "Running"), make("span", { class: "fold" }, "Code, " + plural(code.split("\n").length, "line"))),
-          highlight(code)));
+        main.replaceChildren(head("Running", false));
+        main.querySelector("b").className = "wait";
+        spoken.textContent = "Running";
         fit();
       }
       return;

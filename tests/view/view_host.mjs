@@ -4,6 +4,8 @@
 //   name, args: server arguments; tool, input: the call that is shown; before: calls and files that come first;
 //   era legacy|modern|auto; host: a name of PROFILES; theme, width, zoom; ui: false declares no extension;
 //   cancel: no result is sent; clicks: selectors; evaluate: expressions, in the view; picture: a file;
+//   keys: pressed one after the other, a focus that it had is on "selector"; tree: the accessibility tree is read;
+//   media: {feature: value} of the display; running: no result is sent either, and the picture shows that;
 //   hostile: the sinks and the routes to the client must stay silent; leaks: those of them that may not
 import { readFileSync, writeFileSync } from 'node:fs';
 import http from 'node:http';
@@ -39,6 +41,12 @@ const tcp = net.createServer((socket) => {
 const tcpPort = await listen(tcp);
 const udp = dgram.createSocket('udp4').on('message', () => sink.udp++);
 const udpPort = await new Promise((resolve) => udp.bind(0, '127.0.0.1', () => resolve(udp.address().port)));
+
+// What has the focus: its name, and its ring as "solid 2". null: nothing in the view has it.
+const FOCUSED = `(() => {
+  const e = document.hasFocus() && document.activeElement, style = e && getComputedStyle(e);
+  return e && e !== document.body ? [e.ariaLabel || e.innerText, style.outlineStyle + ' ' + parseFloat(style.outlineWidth)] : null;
+})()`;
 
 const browser = await puppeteer.launch({
   executablePath: chromium, headless: true, timeout: 120000,
@@ -156,10 +164,16 @@ async function play(one) {
   const methods = seen.notes.filter(([kind]) => kind === 'view').map(([, method]) => method);
   const first = methods.filter((method) => !/sandbox-/.test(method)).slice(0, 2);
   check('nothing but ui/initialize before initialized', first.join() === 'ui/initialize,ui/notifications/initialized', first);
+  if (one.media) {
+    const features = Object.entries(one.media).map(([name, value]) => ({ name, value }));
+    await view().client.send('Emulation.setEmulatedMedia', { features });
+  }
   if (one.zoom) await view().evaluate((zoom) => { document.documentElement.style.fontSize = 16 * zoom + 'px'; }, one.zoom);
 
   await page.evaluate((given) => window.bridge.sendToolInput({ arguments: given }), input);
-  if (one.cancel) {
+  if (one.running) {
+    await until('it runs', "document.querySelector('.wait') !== null");
+  } else if (one.cancel) {
     await page.evaluate(() => window.bridge.sendToolCancelled({ reason: 'by the user' }));
   } else {
     const result = await finish();
@@ -176,15 +190,26 @@ async function play(one) {
     });
     await page.evaluate((given) => window.bridge.sendToolResult(given), passed);
   }
-  await until('no longer busy', "document.querySelector('[aria-busy=true]') === null");
+  if (!one.running) await until('no longer busy', "document.querySelector('[aria-busy=true]') === null");
   if (one.host === 'desktop' && one.tool === 'run_python') await until('the data was read', "document.getElementById('view').dataset.from === 'read'");
-  if (!one.cancel) seen.took = await until('drawn', 'window.took > 0') && await view().evaluate('window.took');
+  if (!one.cancel && !one.running) seen.took = await until('drawn', 'window.took > 0') && await view().evaluate('window.took');
   for (const selector of one.clicks ?? []) {
     if (await until('there is ' + selector, `document.querySelector(${JSON.stringify(selector)}) !== null`)) await view().$eval(selector, (element) => element.click());
   }
   for (const expression of one.until ?? []) await until(expression, expression);
   for (const expression of one.evaluate ?? []) {
     seen.evaluated.push(await Promise.race([view().evaluate(expression).catch((error) => String(error)), sleep(10000).then(() => 'no answer')]));
+  }
+  seen.keys = [];
+  for (const key of one.keys ?? []) {
+    if (/^[A-Z]/.test(key)) await page.keyboard.press(key);
+    else await view().focus(key);
+    seen.keys.push(await view().evaluate(FOCUSED));
+  }
+  if (one.tree) {
+    const { nodes } = await view().client.send('Accessibility.getFullAXTree', { frameId: view()._id });
+    seen.tree = nodes.filter((node) => !node.ignored && node.role).map((node) => ({
+      role: node.role.value, name: node.name?.value ?? '', ...Object.fromEntries((node.properties ?? []).map(({ name, value }) => [name, value.value])) }));
   }
   if (one.hostile) await sleep(1500); // what it does later: nothing says that nothing will come
   await sleep(100);

@@ -350,7 +350,7 @@ static int end_part(struct parts *parts)
     json_t *files = parts->files;
     parts->files = json_array();
     parts->size = 0;
-    return json_array_append_new(parts->done, json_pack("{s:o}", "files", files));
+    return json_array_append_new(parts->done, json_pack("{s:o}", "changes", files));
 }
 
 static bool is_inside_character(const struct buf *text, size_t at)

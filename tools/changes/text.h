@@ -36,7 +36,7 @@ int changes_text_patch(const struct changes_view *view, changes_patch_fn read, v
 
 /* For people: all changes, each with its part of the patch, as an array of parts of
  * LIMIT_VIEW_BYTES:
- * {"files": [[line, patch]...]}; "end" of the first is how the list ends. An empty line goes on
+ * {"changes": [[line, patch]...]}; "end" of the first is how the list ends. An empty line goes on
  * with the file before it. New; NULL: out of memory, or read has failed. */
 json_t *changes_text_parts(const struct changes_view *view, changes_patch_fn read, void *arg);
 

@@ -81,8 +81,9 @@ static bool has_page(struct views *views)
                     views->ui == TOOLS_UI_ON ? "ask" : "never");
         append_part(page, "view.css");
         buf_append_text(page,
-                        "</style></head>\n<body><main id=\"view\" aria-busy=\"true\">"
-                        "<p class=\"wait\" role=\"status\">Running</p></main>\n<script>\n");
+                        "</style></head>\n<body><p id=\"spoken\" role=\"status\"></p>"
+                        "<main id=\"view\" aria-busy=\"true\"><p class=\"wait\">Running</p></main>"
+                        "\n<script>\n");
         append_part(page, "view.js");
         if (buf_append_text(page, "</script></body></html>\n") < 0) {
             buf_done(page);
@@ -111,8 +112,12 @@ int views_link(struct views *views, json_t *tool)
 
 json_t *views_page(struct views *views, const char *uri)
 {
-    if (views->ui == TOOLS_UI_OFF || !has_page(views) || strcmp(uri, views->uri) != 0) {
+    if (views->ui == TOOLS_UI_OFF || !has_page(views) || (uri && strcmp(uri, views->uri) != 0)) {
         return NULL;
+    }
+    if (!uri) {
+        return json_pack("{s:s, s:s, s:s}", "uri", views->uri, "name",
+                         "The page that shows results", "mimeType", RPC_VIEW_TYPE);
     }
     return json_pack("{s:s, s:s, s:o, s:{s:{s:b}}}", "uri", views->uri, "mimeType", RPC_VIEW_TYPE,
                      "text", json_stringn(buf_bytes(&views->page), buf_size(&views->page)), "_meta",

@@ -18,7 +18,8 @@ void views_free(struct views *views);
 /* Names the view in a tool's definition, if that tool has one. 0, or -1 when out of memory. */
 int views_link(struct views *views, json_t *tool);
 
-/* New: the page as a member of resources/read's contents; NULL: uri is not the view's. */
+/* New: the page as a member of resources/read's contents, or for uri NULL of resources/list; NULL:
+ * uri is not the view's. */
 json_t *views_page(struct views *views, const char *uri);
 
 /* Keeps the data of a result. arguments: of its call. content: the result's. */

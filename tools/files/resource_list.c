@@ -14,6 +14,7 @@
 #include "rpc/call.h"
 #include "rpc/code.h"
 #include "tools/box/tool.h"
+#include "tools/content/app_view.h"
 #include "tools/content/resource_uri.h"
 #include "tools/files/listing.h"
 #include "tools/order/order.h"
@@ -192,6 +193,9 @@ static void list(struct tools *tools, struct rpc_call *call, const json_t *argum
     op->tools = tools;
     op->call = call;
     op->page = json_array();
+    if (!cursor && rpc_call_wants_view(call)) {
+        (void)json_array_append_new(op->page, views_page(tools->views, NULL));
+    }
     if (cursor && !resource_cursor_read(cursor, op->cursor)) {
         list_fail(op, RPC_INVALID_PARAMS, "Unknown cursor");
     } else if (!server_box_get(tools->server_box) && !tools->config.spec->workspace) {

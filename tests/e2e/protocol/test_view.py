@@ -110,13 +110,19 @@ class View(Case):
     def test_the_extension_and_resources_are_declared_to_those_that_declare_it(self):
         with Client() as server:
             self.assertEqual(server.greeting["capabilities"], {"tools": {}, "resources": {}, "extensions": {UI: {}}})
-            self.assertEqual(server.request("resources/list")["result"], {"resources": []})
+            listed = [{"uri": page_of(server)[0], "name": "The page that shows results", "mimeType": TYPE}]
+            self.assertEqual(server.request("resources/list")["result"], {"resources": listed})
             self.assertEqual(server.request("resources/templates/list")["result"], {"resourceTemplates": []})
             self.assert_error_code(server.request("resources/read", {"uri": "ui://sandpiper/other"}), NOT_FOUND)
         with Client("--wait", "25", version=MODERN) as server:
             found = server.request("server/discover")["result"]["capabilities"]
             self.assertEqual(found["extensions"], {UI: {}, "io.modelcontextprotocol/tasks": {}})
             self.assert_error_code(server.request("resources/read", {"uri": "ui://sandpiper/other"}), INVALID_PARAMS)
+        with Client("--resources") as server:
+            self.assert_ok(server.python("open('a.txt', 'w').write('x')"))
+            self.assertEqual([one["name"] for one in server.request("resources/list")["result"]["resources"]], [listed[0]["name"], "a.txt"])
+        with Server("--resources") as server:
+            self.assertEqual(server.request("resources/list")["result"], {"resources": []})
 
     def test_all_clients_get_the_same_tools(self):
         lists = []
@@ -209,8 +215,8 @@ class Changes(Case):
                     result = server.call("list_changes", **arguments)
                     data = result.raw["_meta"][DATA]
                     self.assertEqual(result.content, plain.call("list_changes", **arguments).content)
-                    line, patch = data["files"][0]
-                    self.assertEqual((line, data["end"]), ("~ a.txt +1 -1\n", "[%d change%s]" % (len(data["files"]), "s"[:len(data["files"]) - 1])))
+                    line, patch = data["changes"][0]
+                    self.assertEqual((line, data["end"]), ("~ a.txt +1 -1\n", "[%d change%s]" % (len(data["changes"]), "s"[:len(data["changes"]) - 1])))
                     self.assertIn("\n-b\n+B\n", patch)
                     found = server.read(key_of("", result.content[0]["text"]))
                     self.assertEqual(json.loads(found.text), data)
@@ -236,7 +242,7 @@ class Changes(Case):
                     parts.append(json.loads(result.text))
                 self.assertLess(max(len(json.dumps(part, ensure_ascii=False)) for part in parts), 150000)
                 files = []
-                for line, patch in (file for part in parts for file in part["files"]):
+                for line, patch in (file for part in parts for file in part["changes"]):
                     files += [[line, ""]] if line else []
                     files[-1][1] += patch
                 self.assertEqual(len(files), len(HOSTILE) + 2003)
@@ -247,7 +253,7 @@ class Changes(Case):
                 self.assertRegex(patches["+ longer.txt 3.0 MB\n"], "^# : 3.[0-9] MB of lines are not shown here, but where this file is listed alone\n$")
                 self.assertEqual(sum("+text of 7" in patch for patch in patches.values()), 1 + 10 + 100)
                 alone = server.call("list_changes", paths=["longer.txt"]).raw["_meta"][DATA]
-                self.assertIn("+0123456789\n", alone["files"][0][1])
+                self.assertIn("+0123456789\n", alone["changes"][0][1])
                 for _ in range(4):
                     server.call("list_changes")
                 self.assertTrue(server.read(data["next"]).is_error)
