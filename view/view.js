@@ -261,7 +261,7 @@
       }
     }
     const styles = [...parsed.querySelectorAll("head style")].map((style) => style.outerHTML).join("");
-    const frame = make("iframe", { sandbox: "allow-same-origin", title: "HTML output", referrerpolicy: "no-referrer" });
+    const frame = make("iframe", { sandbox: "allow-same-origin", title: "HTML output", tabindex: "-1", referrerpolicy: "no-referrer" });
     frame.addEventListener("load", () => {
       let inside = 240; /* where the view itself has no origin */
       try { inside = frame.contentDocument.documentElement.getBoundingClientRect().height; } catch { /* not readable */ }
@@ -432,7 +432,7 @@
         .then((got) => take({ displayMode: got.mode }), () => {})) : null;
     const status = make("span", {}, put(make("b"), word), put(document.createDocumentFragment(), more));
     const shown = source ? make("details", { open, ontoggle: fit },
-      make("summary", {}, status, make("span", { class: "fold" }, "Code, " + plural(source.split("\n").length, "line"))), highlight(source)) : make("p", {}, status);
+      make("summary", {}, status, make("span", { class: "fold" }, "Code, " + plural(source.trimEnd().split("\n").length, "line"))), highlight(source)) : make("p", {}, status);
     return make("div", { class: "head" }, shown, expand);
   }
 

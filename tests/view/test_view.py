@@ -37,6 +37,9 @@ def python():
     return None
 
 
+needs_pandas = unittest.skipUnless(python(), "python3-pandas: not installed")
+
+
 class Looked(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -72,9 +75,8 @@ class One(Looked):
         self.assertIn("styled html", seen["frames"][-1])
         self.assertNotIn("the script ran", "".join(seen["frames"]))
 
+    @needs_pandas
     def test_a_table_sorts(self):
-        if not python():
-            self.skipTest("python3-pandas: not installed")
         column = "[...document.querySelectorAll('tbody tr')].map((row) => row.cells[2].textContent).join(' ')"
         sort = "document.querySelectorAll('th button')[2].click()"
         seen, = self.look({"input": code("table"), "evaluate": [column, f"{sort}; {column}", f"{sort}; {column}",
@@ -138,6 +140,41 @@ class One(Looked):
             self.assertEqual(seen["evaluated"], [[], "+odd", "-a|+b", "+text of 1999", "2,013 of 2,013 changes", True])
             self.assertIn("of 2,013 changes. This app does not pass on the others", goose["found"]["text"])
             self.assertIn("not listed: list one directory after the other", bare["found"]["text"])
+
+
+    @needs_pandas
+    def test_keys_reach_and_work_what_a_mouse_does(self):
+        """In the order of the page, with a ring that is seen, in forced colours too; the focus is never lost."""
+        keys = ["Tab"] * 7 + ["summary", "Enter", "Space", "thead button", "Enter", "Space", ".scroll + .row .more", "Enter", "Enter", "pre + .more", "Space",
+                               ".press", "Enter"]
+        done = ["document.querySelector('details').open", "[...document.querySelectorAll('th[aria-sort]')].map((e) => e.ariaSort).join()",
+                "document.querySelectorAll('tbody tr').length", "document.querySelectorAll('iframe')[0].sandbox.value"]
+        for media in ({}, {"forced-colors": "active"}):
+            seen, = self.look({"input": code("controls"), "keys": keys, "evaluate": done, "media": media})
+            walked = [name.split("\n")[-1] for name, _ in filter(None, seen["keys"][:7])]
+            self.assertEqual(walked, ["Code, 15 lines", "Show all 40 lines", "Table", "index", "city", "More rows", "Run its scripts"])
+            self.assertEqual({ring for _, ring in seen["keys"][:7]}, {"solid 2"})
+            self.assertEqual([key for key, found in zip(keys[7:], seen["keys"][7:]) if not found], [], "lost")
+            self.assertEqual(seen["keys"][15][0], "Table")  # the button is gone, as all rows are there
+            self.assertEqual(seen["evaluated"], [True, "descending,none", 70, "allow-scripts"])
+        self.look({"input": code("controls"), "media": media, "evaluate": ["getComputedStyle(document.querySelector('pre.code')).borderStyle"]})
+
+    @needs_pandas
+    def test_a_screen_reader_gets_names_roles_and_the_status(self):
+        seen, = self.look({"input": code("controls"), "tree": True, "keys": ["thead button", "Enter"]})
+        found = [(one["role"], one["name"].split(" ms ")[-1]) for one in seen["tree"]]
+        self.assertEqual([one for one in found if one[0] in ("region", "Iframe", "button", "DisclosureTriangle", "columnheader", "image")], [
+            ("button", "Show all 40 lines"), ("region", "Table"), ("button", "More rows"), ("Iframe", "HTML output"), ("button", "Run its scripts"),
+            ("DisclosureTriangle", "Code, 15 lines"), ("image", "Figure: figure-1-1.png"), ("columnheader", "index"), ("columnheader", "city"), ("button", "index"), ("button", "city")])
+        self.assertEqual([name for role, name in found if role == "rowheader"], ["%d" % number for number in range(10)])
+        status, = [one for one in seen["tree"] if one["role"] == "status" and one.get("live") == "polite"][:1]
+        self.assertEqual((status["atomic"], status["name"]), (True, ""))
+        self.assertRegex(seen["found"]["heard"][-1], "^error: ZeroDivisionError at ")
+
+    def test_nothing_moves_for_those_who_asked_for_that(self):
+        for value, count in (("reduce", 0), ("no-preference", 1)):
+            seen, = self.look({"input": {"code": "1"}, "running": True, "media": {"prefers-reduced-motion": value}, "evaluate": ["document.getAnimations().length"]})
+            self.assertEqual(seen["evaluated"], [count], value)
 
 
 HOSTILE_NAMES = ["a.txt: mode 755", "# a.txt: note", "~ a.txt +1 -1", "x\n~ a.txt +1 -1", "[2000 changes]", "diff --git a b", "b a.txt b a.txt", "\u202etxt.a",

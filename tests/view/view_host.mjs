@@ -44,8 +44,8 @@ const udpPort = await new Promise((resolve) => udp.bind(0, '127.0.0.1', () => re
 
 // What has the focus: its name, and its ring as "solid 2". null: nothing in the view has it.
 const FOCUSED = `(() => {
-  const e = document.hasFocus() && document.activeElement, style = e && getComputedStyle(e);
-  return e && e !== document.body ? [e.ariaLabel || e.innerText, style.outlineStyle + ' ' + parseFloat(style.outlineWidth)] : null;
+  const e = document.hasFocus() && document.activeElement, style = e && getComputedStyle(e.closest('.frame') || e);
+  return e && e !== document.body ? [e.ariaLabel || e.title || e.innerText, style.outlineStyle + ' ' + parseFloat(style.outlineWidth)] : null;
 })()`;
 
 const browser = await puppeteer.launch({
@@ -164,6 +164,11 @@ async function play(one) {
   const methods = seen.notes.filter(([kind]) => kind === 'view').map(([, method]) => method);
   const first = methods.filter((method) => !/sandbox-/.test(method)).slice(0, 2);
   check('nothing but ui/initialize before initialized', first.join() === 'ui/initialize,ui/notifications/initialized', first);
+  await view().evaluate(() => { // what a screen reader says by itself
+    window.heard = [];
+    const spoken = document.querySelector('[role=status]');
+    new MutationObserver(() => window.heard.push(spoken.textContent)).observe(spoken, { childList: true, characterData: true, subtree: true });
+  });
   if (one.media) {
     const features = Object.entries(one.media).map(([name, value]) => ({ name, value }));
     await view().client.send('Emulation.setEmulatedMedia', { features });
@@ -196,15 +201,15 @@ async function play(one) {
   for (const selector of one.clicks ?? []) {
     if (await until('there is ' + selector, `document.querySelector(${JSON.stringify(selector)}) !== null`)) await view().$eval(selector, (element) => element.click());
   }
-  for (const expression of one.until ?? []) await until(expression, expression);
-  for (const expression of one.evaluate ?? []) {
-    seen.evaluated.push(await Promise.race([view().evaluate(expression).catch((error) => String(error)), sleep(10000).then(() => 'no answer')]));
-  }
   seen.keys = [];
   for (const key of one.keys ?? []) {
     if (/^[A-Z]/.test(key)) await page.keyboard.press(key);
     else await view().focus(key);
     seen.keys.push(await view().evaluate(FOCUSED));
+  }
+  for (const expression of one.until ?? []) await until(expression, expression);
+  for (const expression of one.evaluate ?? []) {
+    seen.evaluated.push(await Promise.race([view().evaluate(expression).catch((error) => String(error)), sleep(10000).then(() => 'no answer')]));
   }
   if (one.tree) {
     const { nodes } = await view().client.send('Accessibility.getFullAXTree', { frameId: view()._id });
@@ -219,7 +224,7 @@ async function play(one) {
   seen.height = sizes.at(-1);
   const found = await Promise.race([view().evaluate(() => ({
     text: document.body.innerText, from: document.getElementById('view').dataset.from, width: document.documentElement.scrollWidth, inner: innerWidth,
-    bottom: Math.ceil(document.getElementById('view').getBoundingClientRect().bottom), language: document.documentElement.lang, origin,
+    bottom: Math.ceil(document.getElementById('view').getBoundingClientRect().bottom), language: document.documentElement.lang, origin, heard: window.heard,
     buttons: [...document.querySelectorAll('button')].map((button) => button.textContent),
     unnamed: [...document.querySelectorAll('button,iframe,summary,img')].filter((e) => !(e.textContent.trim() || e.title || e.ariaLabel || e.alt)).length,
   })).catch(() => null), sleep(5000)]);
@@ -229,6 +234,7 @@ async function play(one) {
     check('it shows something', found.text.trim());
     check('all that can be used has a name', !found.unnamed && found.language === 'en');
     check('the height is that of the page', Math.abs(found.bottom - seen.height) <= 1, [found.bottom, seen.height]);
+    check('its status is read out', found.heard.length > 0 && found.heard.every((text, at) => text && text !== found.heard[at - 1]), found.heard);
     if (profile.opaque) check('there is no origin', found.origin === 'null');
   }
   seen.frames = await Promise.all(page.frames().map((frame) => Promise.race([
