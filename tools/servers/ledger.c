@@ -7,7 +7,6 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/own.h"
-#include "base/word.h"
 
 enum { ROWS = 4096, GROW = 16, SHOWN = 8 };
 #define TIMES "\xC3\x97"
@@ -129,7 +128,7 @@ static void append_list(const struct ledger *ledger, const struct list *list, co
             continue;
         }
         (void)buf_append_text(text, shown++ ? ", " : before);
-        (void)word_append(text, line.label, strlen(line.label));
+        (void)buf_append_text(text, line.label);
         (void)buf_appendf(text, " " TIMES "%u", line.count);
         if (list->timed) {
             (void)buf_appendf(text, " (%.1f s)", (double)line.ns / (double)CLOCK_NS_PER_S);

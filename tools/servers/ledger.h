@@ -8,7 +8,7 @@ struct buf;
 
 struct ledger_row {
     unsigned cell;
-    char *label;      /* "github.create_issue" */
+    char *label;      /* "github.create_issue", as tool_label_new() has it */
     unsigned done;    /* a response came, of whatever kind */
     unsigned unknown; /* none came, or none has yet */
     uint64_t ns;      /* of all responses together */

@@ -7,7 +7,6 @@
 #include "base/buf.h"
 #include "base/own.h"
 #include "base/utf8.h"
-#include "base/word.h"
 #include "rpc/text.h"
 
 /* Blocks of scripts that are written from right to left (Unicode 15, Bidi_Class R and AL). */
@@ -62,7 +61,6 @@ static void append_shortened(struct buf *out, const char *text, size_t size)
 const char *tool_approval_write(struct buf *text, const char *label, const json_t *arguments)
 {
     OWNED(buf_done) struct buf shown = BUF_EMPTY;
-    char name[WORD_BYTES];
     int r = rpc_text_show(&shown, arguments);
     if (r == 0 && has_right_to_left(&shown)) {
         buf_cut(&shown, 0);
@@ -72,8 +70,7 @@ const char *tool_approval_write(struct buf *text, const char *label, const json_
         return "It needs the user's approval, and the arguments are too long for the user to read: "
                "more than 1,000 bytes as JSON.";
     }
-    (void)buf_appendf(text, "Python code in the sandbox wants to call %s with ",
-                      word_show(label, strlen(label), name, sizeof name));
+    (void)buf_appendf(text, "Python code in the sandbox wants to call %s with ", label);
     append_shortened(text, buf_bytes(&shown), buf_size(&shown));
     (void)buf_append_text(text, ". Allow this call?");
     (void)buf_append(text, "", 1);

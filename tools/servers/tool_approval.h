@@ -8,6 +8,6 @@ struct buf;
 
 enum { TOOL_APPROVAL_BYTES = 1000 /* of the arguments; nobody reads more */ };
 
-/* Appends, with a NUL, what asks for a call of label with these arguments. Returns NULL, or
- * why the user cannot be asked, a static sentence. */
+/* Appends, with a NUL, what asks for a call of label (tool_label_new()) with these arguments.
+ * Returns NULL, or why the user cannot be asked, a static sentence. */
 const char *tool_approval_write(struct buf *text, const char *label, const json_t *arguments);

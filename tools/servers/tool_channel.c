@@ -14,25 +14,17 @@
 #include "record/record.h"
 #include "rpc/scan.h"
 #include "rpc/text.h"
-#include "schema/schema.h"
 #include "tools/run/run.h"
 #include "tools/servers/tool_approval.h"
+#include "tools/servers/tool_check.h"
+#include "tools/servers/tools_file.h"
 
 enum {
     ID_BYTES = 24,
-    REASON_BYTES = 1200,
     WAITING_BYTES = 64 << 20,
-    VIOLATIONS = 4,
     REFUSALS = 3 /* by the user in one cell: code must not wear them down */
 };
 
-/* The guest raises an exception by this word. */
-#define SAID_RESULT "ok"
-#define SAID_TOOL "tool"       /* ToolError */
-#define SAID_DENIED "denied"   /* PermissionError */
-#define SAID_UNKNOWN "unknown" /* AttributeError */
-#define SAID_INVALID "invalid" /* TypeError */
-#define SAID_REFUSED "refused" /* RuntimeError */
 #define CELL_ENDED "the cell has ended"
 
 enum channel_step { STEP_STARTING, STEP_ASKING, STEP_QUEUED };
@@ -90,16 +82,13 @@ static void reply(struct tool_channel *channel, const char *id, const char *said
 __attribute__((format(printf, 4, 5))) static void say(struct tool_channel *channel, const char *id,
                                                       const char *said, const char *fmt, ...)
 {
-    char text[REASON_BYTES];
+    char text[TOOL_REASON_BYTES];
     va_list args;
     va_start(args, fmt);
     (void)vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
     reply(channel, id, said, text, strlen(text));
 }
-
-/* A word of others in a sentence. */
-#define SHOWN(word) word_show((word), strlen(word), (char[WORD_BYTES]){}, WORD_BYTES)
 
 static void call_free(struct channel_call *call)
 {
@@ -152,7 +141,7 @@ static void record_call(const struct channel_call *call, const char *said, const
 __attribute__((format(printf, 3, 4))) static void end_with(struct channel_call *call,
                                                            const char *said, const char *fmt, ...)
 {
-    char text[REASON_BYTES];
+    char text[TOOL_REASON_BYTES];
     va_list args;
     va_start(args, fmt);
     (void)vsnprintf(text, sizeof text, fmt, args);
@@ -162,101 +151,19 @@ __attribute__((format(printf, 3, 4))) static void end_with(struct channel_call *
     call_free(call);
 }
 
-/* Appends up to three of the names that begin alike, or hold the word. */
-static void similar(json_t *names, const char *word, char *out, size_t size)
+/* Whether nothing is against the call; else ends it. */
+static bool passes(struct channel_call *call)
 {
-    enum { MOST = 3, ALIKE = 4 };
-    const char *name = NULL;
-    json_t *value = NULL;
-    unsigned count = 0;
-    size_t used = strlen(out);
-    json_object_foreach (names, name, value) {
-        bool alike = strncmp(name, word, ALIKE) == 0 || strstr(name, word) || strstr(word, name);
-        if (alike && count < MOST && used < size) {
-            used += (size_t)snprintf(out + used, size - used, "%s%s",
-                                     count++ ? ", " : "; similar: ", SHOWN(name));
-        }
+    struct tool_check check = {.server = call->server,
+                               .file = tool_servers_file(call->channel->servers),
+                               .tool = call->tool,
+                               .label = call->label,
+                               .arguments = call->arguments};
+    bool passed = tool_check_passes(&check);
+    if (!passed) {
+        end_with(call, check.said, "%s", check.text);
     }
-}
-
-/* --- the checks, in the order that docs/TOOLS.md has --- */
-
-static const char *file_name(const struct tool_channel *channel)
-{
-    const char *path = tool_servers_file(channel->servers)->path;
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
-/* Whether the call may leave as far as the grants decide; else ends it. */
-static bool is_granted(struct channel_call *call)
-{
-    struct tool_channel *channel = call->channel;
-    const struct tool_entry *entry = tool_server_entry(call->server);
-    const json_t *tool = json_object_get(tool_server_tools(call->server), call->tool);
-    const struct grant *by = NULL;
-    const char *file = file_name(channel);
-    enum grant_verdict verdict =
-        grants_check(entry, call->tool, tool_only_reads(tool), call->arguments, &by);
-    if (verdict == GRANT_NONE) {
-        end_with(call, SAID_DENIED,
-                 "not granted: %s. The user decides this in %s, key mcpServers.%s.tools.%s; ask "
-                 "them.",
-                 SHOWN(call->label), file, SHOWN(entry->name), SHOWN(call->tool));
-    } else if (verdict == GRANT_WHEN) {
-        OWNED(buf_done) struct buf when = BUF_EMPTY;
-        (void)rpc_text_dump(&when, by->when);
-        end_with(call, SAID_DENIED,
-                 "not granted with these arguments: %s. The grant %s in %s requires %.*s; ask the "
-                 "user to change it.",
-                 SHOWN(call->label), SHOWN(by->pattern), file,
-                 (int)(buf_size(&when) < 300 ? buf_size(&when) : 300),
-                 buf_size(&when) ? buf_bytes(&when) : "");
-    } else if (verdict == GRANT_EXHAUSTED) {
-        end_with(
-            call, SAID_DENIED,
-            "no calls are left: %s. The grant %s in %s allows %llu while this server runs; ask "
-            "the user to allow more.",
-            SHOWN(call->label), SHOWN(by->pattern), file, (unsigned long long)by->max_calls);
-    }
-    return verdict == GRANT_GIVEN;
-}
-
-/* Whether the arguments are as the tool's schema has them; else ends the call. */
-static bool is_valid(struct channel_call *call, const json_t *tool)
-{
-    struct schema_violation violations[VIOLATIONS];
-    const json_t *schema = json_object_get(tool, TOOL_CHECKED);
-    size_t count = schema ? schema_validate(schema, call->arguments, violations, VIOLATIONS) : 0;
-    char text[REASON_BYTES - 400] = "";
-    size_t used = 0;
-    for (size_t i = 0; i < count && i < VIOLATIONS && used < sizeof text; i++) {
-        const char *pointer = violations[i].pointer;
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s%s%s", i ? "; " : "",
-                                 pointer[0] ? SHOWN(pointer) : "", pointer[0] ? ": " : "",
-                                 violations[i].text);
-    }
-    if (count > 0) {
-        end_with(call, SAID_INVALID, "%s: %s", SHOWN(call->label), text);
-    }
-    return count == 0;
-}
-
-/* The tool, if the server has it and nothing is against the call; else ends it. */
-static const json_t *passing_tool(struct channel_call *call)
-{
-    const struct tool_entry *entry = tool_server_entry(call->server);
-    json_t *tools = tool_server_tools(call->server);
-    const json_t *tool = json_object_get(tools, call->tool);
-    if (!tool) {
-        char text[300] = "";
-        similar(tools, call->tool, text, sizeof text);
-        end_with(call, SAID_UNKNOWN, "%s has no tool %s%s", SHOWN(entry->name), SHOWN(call->tool),
-                 text);
-        return NULL;
-    }
-    bool covered = grants_cover(entry, call->tool, tool_only_reads(tool));
-    return (!covered || is_valid(call, tool)) && is_granted(call) ? tool : NULL;
+    return passed;
 }
 
 /* --- the tool server's side --- */
@@ -265,10 +172,10 @@ static bool call_leaves(struct tool_call *base)
 {
     struct channel_call *call = (struct channel_call *)base;
     struct tool_channel *channel = call->channel;
-    const json_t *tool = passing_tool(call); /* others have left, and tools may have changed */
-    if (!tool) {
+    if (!passes(call)) { /* others have left, and tools may have changed */
         return false;
     }
+    const json_t *tool = json_object_get(tool_server_tools(call->server), call->tool);
     if (!ledger_add(&channel->ledger, call->cell, call->label, tool_only_reads(tool))) {
         end_with(call, SAID_REFUSED, "out of memory");
         return false;
@@ -281,8 +188,8 @@ static bool call_leaves(struct tool_call *base)
 
 static void log_call(const struct channel_call *call, const char *outcome, size_t size)
 {
-    log_info("tools", "call %s: %s, arguments of %zu bytes, result of %zu", SHOWN(call->label),
-             outcome, call->bytes, size);
+    log_info("tools", "call %s: %s, arguments of %zu bytes, result of %zu", call->label, outcome,
+             call->bytes, size);
 }
 
 static void call_done(struct tool_call *base, enum tool_outcome outcome, struct span text)
@@ -300,7 +207,7 @@ static void call_done(struct tool_call *base, enum tool_outcome outcome, struct 
         call_free(call);
     } else if (outcome == TOOL_NOTHING) {
         log_call(call, "no response", 0);
-        end_with(call, SAID_TOOL, "%s %.*s%s", SHOWN(name), (int)text.size, text.bytes,
+        end_with(call, SAID_TOOL, "%s %.*s%s", TOOL_SHOWN(name), (int)text.size, text.bytes,
                  call->counted ? "; whether the call was carried out is unknown" : "");
     } else if (text.size > LIMIT_TOOL_RESULT_BYTES) {
         log_call(call, "too long", text.size);
@@ -371,7 +278,7 @@ static void user_responded(struct cell_elicitation *elicitation, const char *why
         (struct channel_call *)((char *)elicitation - offsetof(struct channel_call, elicitation));
     call->channel->refusals += elicitation->refused;
     if (why) {
-        end_with(call, SAID_DENIED, "not approved: %s. %s", SHOWN(call->label), why);
+        end_with(call, SAID_DENIED, "not approved: %s. %s", call->label, why);
         return;
     }
     call->approved = true;
@@ -408,14 +315,14 @@ static void server_known(void *arg, const char *why)
     struct channel_call *call = arg;
     const struct tool_entry *entry = tool_server_entry(call->server);
     if (why) {
-        end_with(call, SAID_TOOL, "%s %s", SHOWN(entry->name), why);
+        end_with(call, SAID_TOOL, "%s %s", TOOL_SHOWN(entry->name), why);
         return;
     }
     if (call->lists) {
         json_auto_t *list = list_of(call->server);
         send_json(call->channel, call->id, list);
         call_free(call);
-    } else if (!passing_tool(call)) {
+    } else if (!passes(call)) {
         return;
     } else if (!call->approved && grants_ask(entry, call->tool)) {
         ask_user(call);
@@ -453,7 +360,9 @@ static json_t *parse_arguments(const struct box_field *field, const char **ret_w
     }
     json_t *arguments = rpc_text_load(field->data, field->size, &error);
     *ret_why = json_error_code(&error) == json_error_duplicate_key ? "a key occurs twice"
-                                                                   : "not a JSON object";
+               : json_error_code(&error) == json_error_numeric_overflow
+                   ? "a number is out of range: integers have at most 64 bits"
+                   : "not a JSON object";
     if (!json_is_object(arguments)) {
         json_decref(arguments);
         return NULL;
@@ -496,15 +405,14 @@ static void take_call(struct tool_channel *channel, const struct box_message *me
     if (!call->lists) {
         if (!take_text(message, "tool", call->tool, sizeof call->tool) || !call->tool[0] ||
             !box_message_get(message, "arguments", &arguments) ||
-            asprintf(&call->label, "%s.%s", name, call->tool) < 0) {
-            call->label = NULL; /* asprintf(3) leaves it undefined */
-            end_with(call, SAID_UNKNOWN, "%s has no such tool", SHOWN(name));
+            !(call->label = tool_label_new(name, call->tool))) {
+            end_with(call, SAID_UNKNOWN, "%s has no such tool", TOOL_SHOWN(name));
             return;
         }
         call->arguments = parse_arguments(&arguments, &why);
         call->call.arguments = call->arguments;
         if (!call->arguments) {
-            end_with(call, SAID_INVALID, "the arguments of %s: %s", SHOWN(call->label), why);
+            end_with(call, SAID_INVALID, "the arguments of %s: %s", call->label, why);
             return;
         }
         call->bytes = arguments.size;
@@ -567,7 +475,8 @@ void tool_channel_receive(struct tool_channel *channel, const struct box_message
     } else if (!server) {
         say(channel, id, SAID_UNKNOWN, "there is no such tool server");
     } else if (tool_server_entry(server)->off[0]) {
-        say(channel, id, SAID_TOOL, "%s is off: %s", SHOWN(name), tool_server_entry(server)->off);
+        say(channel, id, SAID_TOOL, "%s is off: %s", TOOL_SHOWN(name),
+            tool_server_entry(server)->off);
     } else if (channel->count >= LIMIT_TOOL_WAITING || channel->bytes > WAITING_BYTES) {
         say(channel, id, SAID_REFUSED, "too many calls wait: at most %u, with 64 MiB of arguments",
             LIMIT_TOOL_WAITING);

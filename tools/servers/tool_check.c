@@ -1,0 +1,126 @@
+#include "tools/servers/tool_check.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/own.h"
+#include "base/word.h"
+#include "rpc/text.h"
+#include "schema/schema.h"
+
+/* A name of a server or a tool, whose dots are not those between names. */
+#define NAMED(name) name_show((name), (char[WORD_BYTES]){})
+
+static const char *name_show(const char *name, char *out)
+{
+    return strchr(name, '.') ? word_quote(name, strlen(name), out, WORD_BYTES)
+                             : word_show(name, strlen(name), out, WORD_BYTES);
+}
+
+char *tool_label_new(const char *server, const char *tool)
+{
+    char *label = NULL;
+    return asprintf(&label, "%s.%s", NAMED(server), NAMED(tool)) < 0 ? NULL : label;
+}
+
+/* Returns false. */
+__attribute__((format(printf, 3, 4))) static bool refuse(struct tool_check *check, const char *said,
+                                                         const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(check->text, sizeof check->text, fmt, args);
+    va_end(args);
+    check->said = said;
+    return false;
+}
+
+/* Appends up to three of the names that begin alike, or hold the word. */
+static void similar(json_t *names, const char *word, char *out, size_t size)
+{
+    enum { MOST = 3, ALIKE = 4 };
+    const char *name = NULL;
+    json_t *value = NULL;
+    unsigned count = 0;
+    size_t used = strlen(out);
+    json_object_foreach (names, name, value) {
+        bool alike = strncmp(name, word, ALIKE) == 0 || strstr(name, word) || strstr(word, name);
+        if (alike && count < MOST && used < size) {
+            used += (size_t)snprintf(out + used, size - used, "%s%s",
+                                     count++ ? ", " : "; similar: ", TOOL_SHOWN(name));
+        }
+    }
+}
+
+static const char *file_name(const struct tools_file *file)
+{
+    const char *slash = strrchr(file->path, '/');
+    return slash ? slash + 1 : file->path;
+}
+
+static bool is_granted(struct tool_check *check, bool reads)
+{
+    const struct tool_entry *entry = tool_server_entry(check->server);
+    const char *file = file_name(check->file);
+    const struct grant *by = NULL;
+    enum grant_verdict verdict = grants_check(entry, check->tool, reads, check->arguments, &by);
+    if (verdict == GRANT_NONE) {
+        return refuse(check, SAID_DENIED,
+                      "not granted: %s. The user decides this in %s, key mcpServers.%s.tools.%s; "
+                      "ask them.",
+                      check->label, file, NAMED(entry->name), NAMED(check->tool));
+    }
+    if (verdict == GRANT_WHEN) {
+        OWNED(buf_done) struct buf when = BUF_EMPTY;
+        (void)rpc_text_dump(&when, by->when);
+        return refuse(check, SAID_DENIED,
+                      "not granted with these arguments: %s. The grant %s in %s requires %.*s; ask "
+                      "the user to change it.",
+                      check->label, TOOL_SHOWN(by->pattern), file,
+                      (int)(buf_size(&when) < 300 ? buf_size(&when) : 300),
+                      buf_size(&when) ? buf_bytes(&when) : "");
+    }
+    if (verdict == GRANT_EXHAUSTED) {
+        return refuse(check, SAID_DENIED,
+                      "no calls are left: %s. The grant %s in %s allows %llu while this server "
+                      "runs; ask the user to allow more.",
+                      check->label, TOOL_SHOWN(by->pattern), file,
+                      (unsigned long long)by->max_calls);
+    }
+    return true;
+}
+
+static bool is_valid(struct tool_check *check, const json_t *schema)
+{
+    enum { VIOLATIONS = 4 };
+    struct schema_violation violations[VIOLATIONS];
+    size_t count = schema ? schema_validate(schema, check->arguments, violations, VIOLATIONS) : 0;
+    char text[TOOL_REASON_BYTES - 400] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < count && i < VIOLATIONS && used < sizeof text; i++) {
+        const char *pointer = violations[i].pointer;
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s%s%s", i ? "; " : "",
+                                 pointer[0] ? TOOL_SHOWN(pointer) : "", pointer[0] ? ": " : "",
+                                 violations[i].text);
+    }
+    return count == 0 || refuse(check, SAID_INVALID, "%s: %s", check->label, text);
+}
+
+bool tool_check_passes(struct tool_check *check)
+{
+    const struct tool_entry *entry = tool_server_entry(check->server);
+    json_t *tools = tool_server_tools(check->server);
+    const json_t *tool = json_object_get(tools, check->tool);
+    bool reads = tool_only_reads(tool);
+    if (!tool) {
+        char text[300] = "";
+        similar(tools, check->tool, text, sizeof text);
+        return refuse(check, SAID_UNKNOWN, "%s has no tool %s%s", TOOL_SHOWN(entry->name),
+                      TOOL_SHOWN(check->tool), text);
+    }
+    bool covered = grants_cover(entry, check->tool, reads);
+    return (!covered || is_valid(check, json_object_get(tool, TOOL_CHECKED))) &&
+           is_granted(check, reads);
+}
