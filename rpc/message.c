@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/limits.h"
+#include "base/own.h"
 #include "rpc/scan.h"
 #include "rpc/text.h"
 
@@ -34,6 +35,8 @@ json_t *message_rescue_id(struct span line)
     return is_response ? NULL : message_id_of(line);
 }
 
+static const char out_of_range[] = "Invalid request: a number is out of range";
+
 json_t *message_parse(struct span line, enum rpc_code *ret_code, const char **ret_problem,
                       json_t **ret_id)
 {
@@ -56,7 +59,7 @@ json_t *message_parse(struct span line, enum rpc_code *ret_code, const char **re
         *ret_problem = "Invalid request: a key occurs twice in one object";
         break;
     case json_error_numeric_overflow:
-        *ret_problem = "Invalid request: a number is out of range";
+        *ret_problem = out_of_range;
         break;
     case json_error_out_of_memory:
         *ret_code = RPC_INTERNAL_ERROR;
@@ -69,6 +72,39 @@ json_t *message_parse(struct span line, enum rpc_code *ret_code, const char **re
     }
     *ret_id = message_rescue_id(line);
     return NULL;
+}
+
+/* Appends the text with a real in the place of each integer that may be beyond 64 bits. */
+static void append_widened(struct buf *out, struct span text)
+{
+    enum { INTEGER_BYTES = 18, REAL_BYTES = 300 /* a double has no more than 308 digits */ };
+    const char *end = text.bytes + text.size;
+    struct span integer = {};
+    while (scan_integer(text, INTEGER_BYTES, &integer)) {
+        size_t kept = integer.size < REAL_BYTES ? integer.size : REAL_BYTES;
+        (void)buf_append(out, text.bytes, (size_t)(integer.bytes - text.bytes) + kept);
+        (void)buf_append_text(out, ".0");
+        text.bytes = integer.bytes + integer.size;
+        text.size = (size_t)(end - text.bytes);
+    }
+    (void)buf_append(out, text.bytes, text.size);
+}
+
+json_t *message_parse_wide(struct span line, enum rpc_code *ret_code, const char **ret_problem,
+                           json_t **ret_id)
+{
+    OWNED(buf_done) struct buf wide = BUF_EMPTY;
+    json_t *value = message_parse(line, ret_code, ret_problem, ret_id);
+    if (value || *ret_problem != out_of_range) {
+        return value;
+    }
+    append_widened(&wide, line);
+    if (buf_error(&wide)) {
+        return NULL;
+    }
+    json_decref(*ret_id);
+    return message_parse((struct span){buf_bytes(&wide), buf_size(&wide)}, ret_code, ret_problem,
+                         ret_id);
 }
 
 static const char *request_problem(const json_t *value, const struct message *message)

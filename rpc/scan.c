@@ -95,6 +95,28 @@ bool scan_member(struct span object, const char *key, struct span *ret_rest)
     return false;
 }
 
+bool scan_integer(struct span text, size_t bytes, struct span *ret_integer)
+{
+    const char *p = text.bytes;
+    const char *end = p + text.size;
+    unsigned depth = 0;
+    size_t values = 0;
+    while (p < end) {
+        const char *from = p;
+        bool is_integer = true;
+        while (p < end && *p && strchr("+-.0123456789Ee", *p)) {
+            is_integer = is_integer && !strchr(".Ee", *p);
+            p++;
+        }
+        *ret_integer = (struct span){from, (size_t)(p - from)};
+        if (is_integer && ret_integer->size > bytes) {
+            return true;
+        }
+        p = p > from ? p : scan_step(p, end, &depth, &values);
+    }
+    return false;
+}
+
 struct span scan_container(struct span text)
 {
     const char *end = text.bytes + text.size;

@@ -21,6 +21,9 @@ enum scan_size scan_size(struct span text, unsigned depth_limit, size_t values_l
  * that key, in which nothing is escaped. */
 bool scan_member(struct span object, const char *key, struct span *ret_rest);
 
+/* The first integer of more bytes than these, outside of strings: a number without . and e. */
+bool scan_integer(struct span text, size_t bytes, struct span *ret_integer);
+
 /* The array or object at the beginning of the text, which is valid JSON. */
 struct span scan_container(struct span text);
 

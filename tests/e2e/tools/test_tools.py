@@ -54,7 +54,9 @@ class Calls(ToolsCase):
         rows = {"stand.rows()": "/page: is required", "stand.rows(page='1')": "/page: must be an integer",
                 "stand.rows(page=-1)": "/page: must be at least 0", "stand.rows(page=1, more=2)": "/more: unknown argument",
                 "stand.forms(kind='x')": "/kind: must be one of", "stand.pattern(a='A')": "/a: must match",
-                "stand.rows(page=float('nan'))": "ValueError", "stand.echo(value='x' * (4 << 20))": "more than 4 MiB"}
+                "stand.rows(page=float('nan'))": "ValueError",
+                "stand.echo(value=2 ** 63)": "a number is out of range: integers have at most 64 bits",
+                "stand.echo(value='x' * (4 << 20))": "more than 4 MiB"}
         with self.server() as server:
             for code, words in rows.items():
                 self.assertIn(words, self.python(server, code).text, code)
@@ -95,6 +97,11 @@ class Calls(ToolsCase):
                 '{"content": [{"type": "text", "text": "\\ud800"}]}': r"'\ud800'",
                 '{"content": [], "isError": true}': "ToolError('the tool has failed without a message')",
                 '{"structuredContent": {"a": 1, "a": 2}}': "a key occurs twice", '{"structuredContent": NaN}': "not valid JSON",
+                '{"structuredContent": [18446744073709551616, -9223372036854775809, 12, 1.5]}':
+                    "[18446744073709551616, -9223372036854775809, 12, 1.5]",
+                '{"structuredContent": [%s, "9223372036854775808"]}' % (10 ** 400): "[%s, '9223372036854775808']" % (10 ** 400),
+                '{"structuredContent": 1e999}': "sent a response that is not usable: a number is out of range",
+                '{"structuredContent": [99999999999999999999-1]}': "a number is out of range",
                 '[]': "stand sent a response without a result", '{}, "result": {}': "a key occurs twice"}
         code = "try: print(repr(stand.odd(json={!r})))\nexcept tools.ToolError as error: print(repr(error))"
         with self.server() as server:
@@ -190,6 +197,13 @@ class Grants(ToolsCase):
             self.assertIn("TypeError", self.add(server, "to=1"))
             self.assertIn("Out: '1'", self.add(server, "to='me/sandbox'"))
             self.assertEqual(self.counter(), 1)
+
+    def test_names_with_dots_are_in_quotes(self):
+        with Server("--tools", self.file({"a.b": self.entry(trust_hints=True)})) as server:
+            text = server.python("from sandpiper import tools\ntools['a.b'].add()").text
+            self.assertIn('not granted: "a.b".add. The user decides this in tools.json, key mcpServers."a.b".tools.add', text)
+            result = server.python("tools['a.b'].echo(value=1)")
+            self.assertRegex(result.status.field("tools"), r'^"a.b".echo ×1')
 
     def test_a_mistyped_grant_opens_nothing(self):
         entries = {"max_call": {"add": {"max_call": 3}}, "when": {"add": {"when": {"to": "x"}}}}

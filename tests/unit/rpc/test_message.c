@@ -52,6 +52,27 @@ static void expect_refused(const char *line, enum rpc_code wanted, const char *i
     json_decref(rescued);
 }
 
+static void integers_beyond_64_bits_are_reals_where_the_text_is_passed_on(void **)
+{
+    static const char line[] =
+        "{\"id\":7,\"s\":\"99999999999999999999\",\"a\":[1,18446744073709551615,"
+        "-9223372036854775808,9223372036854775807,0.12345678901234567890]}";
+    enum rpc_code code = RPC_PARSE_ERROR;
+    const char *problem = NULL;
+    json_t *rescued = NULL;
+    struct buf out = BUF_EMPTY;
+    expect_refused(line, RPC_INVALID_REQUEST, "7");
+    json_t *value = message_parse_wide(span_of(line), &code, &problem, &rescued);
+    assert_int_equal(rpc_text_dump(&out, value), 0);
+    assert_int_equal(buf_append(&out, "", 1), 0);
+    assert_string_equal(buf_bytes(&out),
+                        "{\"id\":7,\"s\":\"99999999999999999999\",\"a\":[1,1.8446744073709552e19,"
+                        "-9.2233720368547758e18,9.2233720368547758e18,0.12345678901234568]}");
+    assert_null(rescued);
+    buf_done(&out);
+    json_decref(value);
+}
+
 static void kinds_of_message_are_distinguished(void **)
 {
     expect("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}", MESSAGE_REQUEST, "1");
@@ -180,6 +201,7 @@ static void errors_may_have_no_id(void **)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(integers_beyond_64_bits_are_reals_where_the_text_is_passed_on),
         cmocka_unit_test(kinds_of_message_are_distinguished),
         cmocka_unit_test(ids_come_back_as_they_were),
         cmocka_unit_test(other_ids_are_invalid),
