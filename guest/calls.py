@@ -10,7 +10,7 @@ import os
 import _socket
 import _thread
 from binascii import a2b_base64
-from collections import deque
+from _collections import deque
 from keyword import iskeyword
 from select import POLLIN, poll
 

@@ -1,7 +1,7 @@
 """The text of a cell's value: plain repr if it is short, laid out and bounded if not."""
 import sys
-from collections import deque
-from io import BytesIO
+from _collections import deque
+from _io import BytesIO
 
 enter = load("session").enter
 TEXT_MAX = 8000
@@ -59,7 +59,7 @@ def present(session, value, enter):
     if kind in PLAIN or kind in BRACKETS or kind in (str, bytes, bytearray):
         return text_of(value, enter)
     if kind.__name__ == "coroutine":
-        session.notebook.notes.append("the value is a coroutine, which runs only with `await`")
+        load("shell").notebook(session).notes.append("the value is a coroutine, which runs only with `await`")
     if is_figure(value):
         enter(load("figures").take, session, value)
         return text_of(value, enter)

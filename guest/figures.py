@@ -6,7 +6,7 @@ shown, or saved to an image file, is returned again only if it was changed since
 """
 import os
 from _weakref import ref
-from io import BytesIO
+from _io import BytesIO
 
 images = load("images")
 Pattern = load("pattern").Pattern

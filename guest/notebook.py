@@ -226,7 +226,7 @@ def parse(text, name, flags, error):
         wrap(tree, *translation.around)
     keep_value(tree)
     tree.wanted = translation.wanted
-    IMPORTED["builtins"].__dict__[NAME] = load("session").SESSION.notebook
+    IMPORTED["builtins"].__dict__[NAME] = load("shell").notebook(load("session").SESSION)
     return tree
 
 

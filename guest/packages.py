@@ -9,7 +9,7 @@ import os
 import sys
 
 SITES = load("imports").SITES
-environ = IMPORTED["os"].environ  # which child processes get
+environ = load("zygote").environ  # which child processes get
 CHILDREN = DIRECTORY + "/children"
 INFO = (".dist-info", ".egg-info")
 METADATA = (".dist-info", ".data", "__pycache__")

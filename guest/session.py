@@ -4,7 +4,6 @@ User code runs beneath `enter`, and nowhere else. An interrupt (SIGINT from init
 `enter` is on the stack, so it can never hit the bookkeeping; one that arrives outside is late and is dropped. Whatever
 user code does to builtins, to modules or to descriptors 0 to 2, this file uses what was loaded before the first cell.
 """
-import linecache
 import os
 import sys
 import _signal
@@ -33,6 +32,7 @@ CLOCK_REALTIME_COARSE = 5  # the clock that stamps files; the time module does n
 
 BUILTINS = IMPORTED["builtins"].__dict__  # those that code sees
 show_plainly = SYS["__displayhook__"]
+line_cache = {}  # the driver's linecache has it too, see trace.py
 frames = load("frames")
 language = load("language")
 streams = load("streams")
@@ -102,7 +102,7 @@ class Session:
         self.namespace["__builtins__"] = IMPORTED["builtins"]
         self.flags = 0
         self.sources = {}
-        self.line_caches = [linecache.cache]  # the driver's, and that of the code once it has imported linecache
+        self.line_caches = [line_cache]  # the driver's, and that of the code once it has imported linecache
         self.where = None  # of an interrupt: (cell, line, source) as text, or () if no code of a cell ran
         self.trace_fd = -1
         self.control = None
@@ -126,7 +126,7 @@ class Session:
         self.package_notes = []
         self.greets = False  # whether the keeper has a socket for it, see changes.py
         self.supplies = False  # whether the server installs what a cell lacks
-        self.notebook = load("shell").Notebook(self)
+        self.notebook = None  # see shell.py; None: nothing has needed it
 
     def on_interrupt(self, _, frame):
         inner = frame
@@ -246,7 +246,8 @@ class Session:
             load("outcome").describe(self, result, error, fields.get("stdin") is None)
             box, error = self.keep_last(error), None
             self.guard(result, "the exception's variables", enter, load("stack").free, self, box, self.error_line)
-        self.guard(result, "exit statuses", enter, self.notebook.report, result)  # code can reach and bend the list
+        if self.notebook is not None:
+            self.guard(result, "exit statuses", enter, self.notebook.report, result)  # code can reach and bend the list
         if "matplotlib.pyplot" in IMPORTED:
             self.guard(result, "the open figures", enter, load("figures").take_open, self)
         self.clean_up(fields.get("stdin") is not None)
@@ -544,6 +545,7 @@ def connect(fds):
 
 def prepare(options):
     global SESSION
+    load("imports").seal()
     streams.prepare()
     os.setsid()
     load("native").set_title("sp-spare")

@@ -16,7 +16,7 @@ streams = load("streams")
 timing = load("timing")
 Pattern = load("pattern").Pattern
 enter = load("session").enter
-environ = IMPORTED["os"].environ  # which child processes get
+environ = load("zygote").environ  # which child processes get
 NAME = r"[A-Za-z_]\w*"
 VARIABLE = Pattern(r"\$(\$?)(%s(?:\.%s)*)" % (NAME, NAME))
 NOTES_MAX = 4
@@ -343,3 +343,9 @@ class Notebook:
             for name, value in namespace.items():
                 if name[:2] != "__":
                     self.session.namespace[name] = value
+
+
+def notebook(session):
+    if session.notebook is None:
+        session.notebook = Notebook(session)
+    return session.notebook

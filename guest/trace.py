@@ -1,8 +1,7 @@
 """Tracebacks as CPython prints them, without the frames of this directory and with those of libraries counted."""
-import os
 import sys
 import traceback
-from io import StringIO
+from _io import StringIO
 
 TEXT_MAX = 12000
 HEAD = 4000
@@ -13,17 +12,13 @@ CHAIN_MAX = 10  # exceptions that led to one
 SHOWN = 3  # rounds of it, as CPython shows of a line that repeats
 FOLDED = 2  # frames of libraries in a row, from which on they are only counted
 OWN = DIRECTORY + "/"
-LIBRARY = os.path.dirname(IMPORTED["os"].__file__) + "/"
+LIBRARY = load("imports").LIBRARY
 INSTALLED = ("/site-packages/", "/dist-packages/")
 COMPILED = (".pyx", ".pxd", ".pxi")  # Cython names its sources, which are not installed
 HEADER = "Traceback (most recent call last):\n"
 TracebackException = traceback.TracebackException
 hook = sys.__excepthook__
-for late in ("ast", "tokenize", "unicodedata", "_suggestions"):  # what traceback and linecache import in functions
-    try:
-        __import__(late)
-    except ImportError:
-        pass  # another version has another place for it
+traceback.linecache.cache = load("session").line_cache
 
 
 def is_cell(name):

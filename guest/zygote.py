@@ -4,8 +4,8 @@ Nor does it read what user code can write: its directory is not the workspace, a
 only before there is any session. A zygote that replaces a dead one preloads nothing, because modules read settings and
 caches below $HOME and $TMPDIR.
 
-It sends `ready` before it loads all that sessions need: no code runs before that is complete, and nothing is loaded
-later (imports.py). It passes each `session` request to a spare: a child of pid 1 that has prepared all that needs no
+It sends `ready` before it loads what each session needs. If no request waits then, it loads the rest too, so that
+sessions share it. It passes each `session` request to a spare: a child of pid 1 that has prepared all that needs no
 descriptor of the session, and waits. A fork of a process with many pages takes milliseconds, so the zygote makes the
 next spare when no request waits.
 """
@@ -23,10 +23,10 @@ IDLE_S = 0.02  # a call should have the processor to itself
 # The kernel closes a dead session's descriptors that were in flight a moment later, unix(7), and
 # counts them until then.
 FLIGHT_PAUSES_S = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
-ALL = (
-    "session", "changes", "checkpoint", "native", "orphan", "display", "stack", "outcome", "trace", "distributions", "hints", "forms",
-    "images", "figures", "packages", "spawn", "watch", "awaiting", "edited", "warned", "program", "branch", "tags",
-    "notebook", "shell", "machine", "looks", "shown",
+ALWAYS = ("session", "changes", "checkpoint", "native", "orphan", "stack", "watch", "edited", "looks")
+SELDOM = (
+    "display", "outcome", "trace", "distributions", "pattern", "hints", "forms", "images", "figures", "packages", "spawn",
+    "awaiting", "warned", "program", "notebook", "timing", "shell", "machine", "shown",
 )
 frames = load("frames")
 imports = load("imports")
@@ -54,16 +54,24 @@ def waits(control):
     return True
 
 
-def load_all(options):
+def load_first(options):
     global modules
-    for name in ALL:
+    for name in ALWAYS:
         load(name)
+    imports.hold()
     if "calls" in options:
         load("calls").install()
-    imports.seal()
+    if sys.version_info[:2] > imports.NEWEST:
+        load_rest()
     load("language").prepare_compiler("")
     imports.shared("_posixsubprocess")  # for each session's streams.wrap_starts
     modules = len(IMPORTED)  # before the first import for the user
+
+
+def load_rest():
+    for name in SELDOM:
+        load(name)
+    imports.load_held()
 
 
 def preload(names):
@@ -144,12 +152,14 @@ def main(options):
     _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
     environ.setdefault("MPLBACKEND", "Agg")  # there is no display to draw on
     control.sendall(frames.pack(("ready", "python", "%d.%d.%d" % sys.version_info[:3])))
-    load_all(options)
+    load_first(options)
+    gc.enable()
     load("native").set_title("sp-zygote")
     load("native").set_dumpable(False)  # no process may open its memory and descriptors in /proc, PR_SET_DUMPABLE
     spare, notes = None, []
     while True:
         if spare is None and not waits(control):
+            load_rest()
             try:
                 spare = Spare(control, options, notes)
             except OSError:

@@ -4,6 +4,7 @@ import contextlib
 import os
 import pathlib
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -11,7 +12,9 @@ import sys
 import tempfile
 import time
 
-DRIVER = pathlib.Path(__file__).resolve().parents[2] / "guest" / "driver.py"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MADE = tempfile.TemporaryDirectory()  # as init places the driver in a sandbox
+DRIVER = pathlib.Path(MADE.name) / "driver.py"
 PYTHONS = [p for p in os.environ.get("SANDPIPER_TEST_PYTHONS", sys.executable).split(":") if p]
 WAIT = 30 * float(os.environ.get("SANDPIPER_TEST_SLOW", "1"))
 
@@ -69,7 +72,16 @@ def end_orphans():
             os.waitpid(pid, 0)
 
 
+def place_driver():
+    shutil.copytree(ROOT / "guest", MADE.name, dirs_exist_ok=True)
+    os.chmod(MADE.name, 0o755)
+    modules = [path for path in DRIVER.parent.glob("*.py") if path.name not in ("driver.py", "convert.py")]
+    subprocess.run([sys.executable, ROOT / "build-aux" / "bytecode.py", DRIVER.parent / "modules.bytecode",
+                    DRIVER.parent / "modules.source", DRIVER.parent, *modules], check=True)
+
+
 be_like_init()
+place_driver()
 
 
 class Reply:
@@ -184,9 +196,9 @@ class Session:
 
 
 class Guest:
-    """One zygote with a scratch workspace."""
+    """One zygote with a scratch workspace. first: settings of a session that is asked for before the zygote is ready."""
 
-    def __init__(self, python=PYTHONS[0], preload="", options="", wrap=(), ruleset_fd=None):
+    def __init__(self, python=PYTHONS[0], preload="", options="", wrap=(), ruleset_fd=None, first=None):
         self.directory = tempfile.TemporaryDirectory()
         self.sock, theirs = socket.socketpair()
         self.sock.settimeout(WAIT)
@@ -207,9 +219,9 @@ class Guest:
         )
         theirs.close()
         self.sock.sendall(pack("preload", "names", preload))
+        self.sessions = [] if first is None else [Session(self.sock, **first)]
         verb, self.ready = read_frame(self.sock)
         assert verb == "ready", verb
-        self.sessions = []
 
     def session(self, name="default", stack_fd=None, **limits):
         self.sessions.append(Session(self.sock, name, stack_fd, **limits))
