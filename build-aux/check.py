@@ -65,7 +65,7 @@ SLOWER = {"SANDPIPER_TEST_SLOW": "8"}
 
 # The random tests: few rounds, but all of them in `all`. What the caller's environment says goes before.
 RANDOM = {"SANDPIPER_TEST_SEED": str(time.time_ns() // 10**6 % 10**8)}
-FEW = {"SANDPIPER_TEST_KILLS": "6", "SANDPIPER_TEST_ENDS": "15", "SANDPIPER_TEST_SEQUENCES": "2", "SANDPIPER_TEST_SESSIONS": "15"}
+FEW = {"SANDPIPER_TEST_KILLS": "4", "SANDPIPER_TEST_ENDS": "15", "SANDPIPER_TEST_SEQUENCES": "2", "SANDPIPER_TEST_SESSIONS": "15"}
 DESKTOP = ("prlimit", "--nofile=1024:")  # the soft limit
 
 # Words of tests/helpers/deny.py.
