@@ -166,6 +166,16 @@ DIR *fd_directory(int fd)
     return dir;
 }
 
+const char *fd_next_name(DIR *dir)
+{
+    const struct dirent *entry = NULL;
+    errno = 0;
+    do {
+        entry = dir ? readdir(dir) : NULL;
+    } while (entry && (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0));
+    return entry ? entry->d_name : NULL;
+}
+
 int fd_write_text_at(int dir_fd, const char *path, const char *text)
 {
     defer_close int fd = openat(dir_fd, path, O_WRONLY | O_CLOEXEC);

@@ -57,6 +57,9 @@ int fd_is_open(int fd);
 
 /* A directory's stream, which owns fd. NULL with errno, and fd is closed; fd < 0: errno is kept. */
 DIR *fd_directory(int fd);
+/* The name of the directory's next entry, never "." or "..": valid until the next call. NULL: there
+ * is none (errno 0), it could not be read (errno), or dir is NULL. */
+const char *fd_next_name(DIR *dir);
 
 /* Opens path for writing (never creates it) and writes text in one write. 0 or -errno. */
 int fd_write_text_at(int dir_fd, const char *path, const char *text);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/own.h"
 #include "sandbox/host/command.h"
 #include "sandbox/host/python_internal.h"
@@ -62,13 +63,11 @@ static int check_tree(const struct box_spec *spec, const char *path, struct fail
 static int check_entries(const struct box_spec *spec, const char *path, struct fail *ret_fail)
 {
     defer_closedir DIR *dir = opendir(path);
-    const struct dirent *entry = NULL;
-    char name[PATH_MAX];
+    char below[PATH_MAX];
     int r = 0;
-    while (r == 0 && dir && (entry = readdir(dir))) {
-        bool dots = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
-        if (!dots && snprintf(name, sizeof name, "%s/%s", path, entry->d_name) < PATH_MAX) {
-            r = check_tree(spec, name, ret_fail);
+    for (const char *name = NULL; r == 0 && (name = fd_next_name(dir));) {
+        if (snprintf(below, sizeof below, "%s/%s", path, name) < PATH_MAX) {
+            r = check_tree(spec, below, ret_fail);
         }
     }
     return r;

@@ -107,23 +107,13 @@ static int check_directory(const struct check *check, int fd, unsigned depth)
     if (!dir) {
         return fail_set(check->fail, ENOMEM, "the installed files");
     }
-    int r = 0;
-    for (;;) {
-        errno = 0;
-        const struct dirent *entry = readdir(dir);
-        if (!entry) {
-            r = errno ? fail_set(check->fail, errno, "the installed files") : 0;
-            break;
-        }
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) {
-            continue;
-        }
-        r = check_entry(check, dirfd(dir), entry->d_name, depth);
+    for (const char *name = NULL; (name = fd_next_name(dir));) {
+        int r = check_entry(check, dirfd(dir), name, depth);
         if (r < 0) {
-            break;
+            return r;
         }
     }
-    return r;
+    return errno ? fail_set(check->fail, errno, "the installed files") : 0;
 }
 
 int layer_check(int directory_fd, uint64_t bytes_most, uint64_t files_most,

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/fd.h"
 #include "base/own.h"
 #include "sandbox/host/host_facts.h"
 #include "sandbox/host/python.h"
@@ -39,13 +40,10 @@ static bool is_nobodys(const char *path, bool own)
 {
     defer_closedir DIR *dir = opendir(path);
     bool found = false;
-    const struct dirent *entry = NULL;
-    while (dir && !found && (entry = readdir(dir))) {
+    for (const char *name = NULL; !found && (name = fd_next_name(dir));) {
         struct stat st;
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
-            found = !own || fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-                    (st.st_mode & S_IRWXO && !S_ISLNK(st.st_mode));
-        }
+        found = !own || fstatat(dirfd(dir), name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+                (st.st_mode & S_IRWXO && !S_ISLNK(st.st_mode));
     }
     return dir && !found;
 }

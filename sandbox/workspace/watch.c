@@ -44,18 +44,16 @@ static uint64_t mix_directory(uint64_t sum, int at_fd, const char *name, unsigne
 {
     int fd = openat(at_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     defer_closedir DIR *dir = fd_directory(fd);
-    const struct dirent *entry = NULL;
-    while (dir && *left > 0 && (entry = readdir(dir))) {
+    for (const char *entry = NULL; *left > 0 && (entry = fd_next_name(dir));) {
         struct stat st;
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
-            fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+        if (fstatat(fd, entry, &st, AT_SYMLINK_NOFOLLOW) < 0) {
             continue;
         }
         (*left)--;
-        sum = mix(sum, entry->d_name, strlen(entry->d_name));
+        sum = mix(sum, entry, strlen(entry));
         sum = mix_content(sum, &st);
         if (S_ISDIR(st.st_mode) && depth > 1) {
-            sum = mix_directory(sum, fd, entry->d_name, depth - 1, left);
+            sum = mix_directory(sum, fd, entry, depth - 1, left);
         } else if (S_ISDIR(st.st_mode)) {
             *left = 0;
         }

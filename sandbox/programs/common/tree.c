@@ -45,11 +45,6 @@ static DIR *open_directory(int parent_fd, const char *name)
     return fd_directory(fd);
 }
 
-static bool is_dots(const char *name)
-{
-    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
-}
-
 /* Moves a directory to the top. It must itself be writable, because its ".." changes. */
 static bool lift(int directory_fd, const char *name, int top_fd)
 {
@@ -74,14 +69,9 @@ static bool lift(int directory_fd, const char *name, int top_fd)
 static bool empty(DIR *dir, int top_fd)
 {
     bool any = false;
-    const struct dirent *entry = NULL;
-    while ((entry = readdir(dir))) {
-        if (is_dots(entry->d_name)) {
-            continue;
-        }
-        if (unlinkat(dirfd(dir), entry->d_name, 0) == 0 ||
-            unlinkat(dirfd(dir), entry->d_name, AT_REMOVEDIR) == 0 ||
-            lift(dirfd(dir), entry->d_name, top_fd)) {
+    for (const char *name = NULL; (name = fd_next_name(dir));) {
+        if (unlinkat(dirfd(dir), name, 0) == 0 || unlinkat(dirfd(dir), name, AT_REMOVEDIR) == 0 ||
+            lift(dirfd(dir), name, top_fd)) {
             any = true;
         }
     }
@@ -115,11 +105,10 @@ bool tree_remove(int parent_fd, const char *name)
         return unlinkat(parent_fd, name, 0) == 0 || errno == ENOENT;
     }
     for (bool any = true; any;) {
-        const struct dirent *entry = NULL;
         any = false;
         rewinddir(top);
-        while ((entry = readdir(top))) {
-            any = (!is_dots(entry->d_name) && reduce(dirfd(top), entry->d_name)) || any;
+        for (const char *found = NULL; (found = fd_next_name(top));) {
+            any = reduce(dirfd(top), found) || any;
         }
     }
     return unlinkat(parent_fd, name, AT_REMOVEDIR) == 0 || errno == ENOENT;

@@ -39,12 +39,11 @@ bool inode_set_add(struct inode_set *set, uint64_t device, uint64_t inode)
 void usage_add_directory(struct usage *usage, int fd, unsigned depth, const struct usage *most)
 {
     defer_closedir DIR *dir = fd_directory(fd);
-    const struct dirent *entry = NULL;
+    const char *name = NULL;
     struct stat st;
-    while (dir && usage->bytes <= most->bytes && usage->entries <= most->entries &&
-           (entry = readdir(dir))) {
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
-            fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+    while (usage->bytes <= most->bytes && usage->entries <= most->entries &&
+           (name = fd_next_name(dir))) {
+        if (fstatat(dirfd(dir), name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
             continue;
         }
         usage->bytes += (uint64_t)st.st_blocks * BLOCK;
@@ -52,8 +51,7 @@ void usage_add_directory(struct usage *usage, int fd, unsigned depth, const stru
         if (S_ISDIR(st.st_mode) && depth == 0) {
             usage->hides = true;
         } else if (S_ISDIR(st.st_mode)) {
-            int below =
-                openat(dirfd(dir), entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+            int below = openat(dirfd(dir), name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
             usage->hides = usage->hides || (below < 0 && errno == EACCES);
             usage_add_directory(usage, below, depth - 1, most);
         }

@@ -71,21 +71,14 @@ static void check_entry(struct looking *looking, int dir_fd, const char *name)
 /* Takes the descriptor. One for each level is open: there is a bound. */
 static void look_into(struct looking *looking, int fd)
 {
-    DIR *directory = fd < 0 || looking->depth >= KEEPER_DEPTH ? NULL : fdopendir(fd);
-    if (!directory) {
-        looking->as_known = false;
-        own_close(&fd);
-        return;
-    }
+    defer_closedir DIR *directory = fd_directory(fd);
+    const char *name = NULL;
+    looking->as_known = looking->as_known && directory && looking->depth < KEEPER_DEPTH;
     looking->depth++;
-    for (struct dirent *entry = readdir(directory); entry && looking->as_known;
-         entry = readdir(directory)) {
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
-            check_entry(looking, fd, entry->d_name);
-        }
+    while (looking->as_known && (name = fd_next_name(directory))) {
+        check_entry(looking, fd, name);
     }
     looking->depth--;
-    (void)closedir(directory);
 }
 
 bool edits_is_as_known(const struct keeper *keeper, const char *path, int64_t since_ns)

@@ -252,18 +252,12 @@ static bool has_others(const struct trial *trial, const char *path)
     int fd = find_now(trial, path, now)
                  ? fd_open_beneath(trial->keeper->work_fd, now, O_RDONLY | O_DIRECTORY)
                  : -1;
-    DIR *directory = fd < 0 ? NULL : fdopendir(fd);
-    if (!directory) {
-        own_close(&fd);
-        return false;
-    }
-    for (struct dirent *entry = readdir(directory); entry && !has; entry = readdir(directory)) {
-        (void)snprintf(below, sizeof below, "%s/%s", path, entry->d_name);
+    defer_closedir DIR *directory = fd_directory(fd);
+    for (const char *name = NULL; !has && (name = fd_next_name(directory));) {
+        (void)snprintf(below, sizeof below, "%s/%s", path, name);
         const struct record *record = record_find(trial->keeper, below);
-        has = strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
-              !(record && record->scratch.goal && record->scratch.goal->kind == KIND_NONE);
+        has = !(record && record->scratch.goal && record->scratch.goal->kind == KIND_NONE);
     }
-    (void)closedir(directory);
     return has;
 }
 

@@ -339,29 +339,22 @@ static void walk_directory(struct walk *walk, const char *at)
 {
     char path[KEEPER_PATH_BYTES];
     int fd = fd_open_beneath(walk->root_fd, at, O_RDONLY | O_DIRECTORY | O_NONBLOCK);
-    DIR *directory = fd < 0 ? NULL : fdopendir(fd);
+    defer_closedir DIR *directory = fd_directory(fd);
     note_reading(walk, at, directory || fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP);
     if (!directory) {
-        own_close(&fd);
         walk->keeper->watch.on = false;
         return;
     }
     struct keeper *keeper = walk->keeper;
     watch_directory(&keeper->watch, fd);
     unsigned most = keeper->own || keeper->cow ? KEEPER_RECORDS : KEEPER_ENTRIES;
-    for (struct dirent *entry = readdir(directory); entry && !walk->failed;
-         entry = readdir(directory)) {
-        const char *name = entry->d_name;
-        if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
-            continue;
-        }
+    for (const char *name = NULL; !walk->failed && (name = fd_next_name(directory));) {
         int size = snprintf(path, sizeof path, "%s%s%s", at, *at ? "/" : "", name);
         if (size > 0 && (size_t)size < sizeof path) {
             take_entry(walk, fd, name, path);
         }
         walk->failed = walk->failed || ++keeper->entries > most;
     }
-    (void)closedir(directory);
 }
 
 static void walk_all(struct walk *walk)
