@@ -328,10 +328,7 @@ static void add_target(void *arg, const char *path)
 
 void box_changes_find_rules(const struct box_spec *spec, struct refused_rules *ret)
 {
-    struct directory_homes homes;
-    directory_find_homes(&homes);
-    *ret = (struct refused_rules){.flags = directory_is_home(spec->workspace, &homes) ? REFUSED_HOME
-                                                                                      : 0};
+    *ret = (struct refused_rules){.flags = directory_is_home(spec->workspace) ? REFUSED_HOME : 0};
     protect_find(spec->workspace, add_target, &ret->targets);
 }
 

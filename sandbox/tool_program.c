@@ -84,9 +84,8 @@ int box_program_check(const struct box_spec *spec, const char *directory, const 
 int box_check_hidden(const struct box_spec *spec, const char *what, const char *path,
                      const char *fix, struct fail *ret_fail)
 {
-    char rest[PATH_MAX];
     for (unsigned i = 0; i < spec->mount_count; i++) {
-        if (overlap_of(path, spec->mounts[i].path, rest) != OVERLAP_NONE) {
+        if (overlap_enters(path, spec->mounts[i].path)) {
             return fail_refuse(ret_fail, EPERM, "%s %.300s is in %.300s, where code can see it: %s",
                                what, path, spec->mounts[i].path, fix);
         }

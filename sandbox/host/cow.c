@@ -8,8 +8,6 @@
 
 int box_cow_resolve(struct box_spec *spec, char path[PATH_MAX], struct fail *ret_fail)
 {
-    struct directory_homes homes;
-    char rest[PATH_MAX];
     if (spec->cow_store && !spec->cow) {
         return fail_refuse(ret_fail, EINVAL, "--cow-store keeps the changes of --cow: add --cow");
     }
@@ -27,21 +25,19 @@ int box_cow_resolve(struct box_spec *spec, char path[PATH_MAX], struct fail *ret
     if (!spec->cow_store) {
         return 0;
     }
-    directory_find_homes(&homes);
-    int r = directory_find_new("--cow-store", spec->cow_store, &homes, path, ret_fail);
+    int r = directory_find_new("--cow-store", spec->cow_store, path, ret_fail);
     if (r < 0) {
         return r;
     }
     spec->cow_store = path;
-    if (overlap_of(path, spec->workspace, rest) != OVERLAP_NONE ||
-        overlap_of(spec->workspace, path, rest) != OVERLAP_NONE) {
+    if (overlap_between(path, spec->workspace)) {
         return fail_refuse(
             ret_fail, EPERM,
             "--cow-store %.300s and the workspace %.300s overlap: name a directory outside "
             "of the workspace",
             path, spec->workspace);
     }
-    return directory_check("--cow-store", path, /* writable= */ true, &homes, ret_fail);
+    return directory_check("--cow-store", path, /* writable= */ true, ret_fail);
 }
 
 bool box_cow_may_leave_out(void)

@@ -31,7 +31,6 @@ enum { OWN_PLACES = 5 };
 struct own_places {
     struct own_place at[OWN_PLACES];
     char texts[2][PATH_MAX];
-    struct directory_homes homes;
 };
 
 static void find_own_places(const struct box_spec *spec, const struct box_mounts_wanted *wanted,
@@ -51,14 +50,11 @@ static void find_own_places(const struct box_spec *spec, const struct box_mounts
     if (cache_path(spec, places->texts[1], NULL) < 0) {
         places->texts[1][0] = '\0';
     }
-    directory_find_homes(&places->homes);
 }
 
 static bool meet(const char *path, const char *directory, bool around)
 {
-    char rest[PATH_MAX];
-    return overlap_of(path, directory, rest) != OVERLAP_NONE ||
-           (around && overlap_of(directory, path, rest) != OVERLAP_NONE);
+    return around ? overlap_between(path, directory) : overlap_enters(path, directory);
 }
 
 /* With the rights of the ordinary user for whom the server runs; root can read everything. */
@@ -171,23 +167,21 @@ static const char *default_name(char *dir, const char *path)
 }
 
 /* --mount-home shows the home directory read-only. */
-static int check_directory(const char *path, bool writable, bool may_home,
-                           const struct directory_homes *homes, struct fail *ret_fail)
+static int check_directory(const char *path, bool writable, bool may_home, struct fail *ret_fail)
 {
-    if (directory_is_home(path, homes) && !writable && !may_home) {
+    if (directory_is_home(path) && !writable && !may_home) {
         return refuse(ret_fail, path,
                       "it is your home directory, with your keys and passwords; name a directory "
                       "in it, or add --mount-home",
                       "");
     }
-    int r = directory_check("--mount", path, writable, homes, ret_fail);
+    int r = directory_check("--mount", path, writable, ret_fail);
     return r ? r : directory_check_stores("--mount", path, ret_fail);
 }
 
 static int add_wanted(struct box_spec *spec, const char *text, bool may_home,
                       const struct own_places *places, struct fail *ret_fail)
 {
-    const struct directory_homes *homes = &places->homes;
     struct box_mount mount = {};
     struct stat st;
     const char *dir = NULL;
@@ -201,8 +195,8 @@ static int add_wanted(struct box_spec *spec, const char *text, bool may_home,
     if (r < 0) {
         return r;
     }
-    r = directory_find("--mount", dir, homes, path, &st, ret_fail);
-    r = r ? r : check_directory(path, mount.writable, may_home, homes, ret_fail);
+    r = directory_find("--mount", dir, path, &st, ret_fail);
+    r = r ? r : check_directory(path, mount.writable, may_home, ret_fail);
     if (r < 0) {
         return r;
     }
@@ -210,8 +204,8 @@ static int add_wanted(struct box_spec *spec, const char *text, bool may_home,
     mount.path = path;
     mount.uid = st.st_uid;
     mount.gid = st.st_gid;
-    return directory_is_home(path, homes) ? add_home(spec, &mount, places, ret_fail)
-                                          : add(spec, &mount, places, ret_fail);
+    return directory_is_home(path) ? add_home(spec, &mount, places, ret_fail)
+                                   : add(spec, &mount, places, ret_fail);
 }
 
 /* An overlay shows nothing that is mounted below its layer; the kernel refuses it where that would
@@ -242,14 +236,12 @@ int box_mounts_check_now(const struct box_spec *spec, struct fail *ret_fail)
 
 int box_workspace_resolve(struct box_spec *spec, char path[PATH_MAX], struct fail *ret_fail)
 {
-    struct directory_homes homes;
     struct stat st;
     if (!spec->workspace) {
         return 0;
     }
-    directory_find_homes(&homes);
-    int r = directory_find("--workspace", spec->workspace, &homes, path, &st, ret_fail);
-    r = r ? r : directory_check("--workspace", path, /* writable= */ true, &homes, ret_fail);
+    int r = directory_find("--workspace", spec->workspace, path, &st, ret_fail);
+    r = r ? r : directory_check("--workspace", path, /* writable= */ true, ret_fail);
     r = r ? r : directory_check_stores("--workspace", path, ret_fail);
     if (r == 0) {
         spec->workspace = path;

@@ -12,11 +12,9 @@
 
 int known_check_size(const char *directory, struct fail *ret_fail)
 {
-    struct directory_homes homes;
     struct fail why = {};
-    directory_find_homes(&homes);
-    bool is_home = directory_is_home(directory, &homes);
-    if (!is_home && directory_check("", directory, /* writable= */ false, &homes, &why) == 0) {
+    bool is_home = directory_is_home(directory);
+    if (!is_home && directory_check("", directory, /* writable= */ false, &why) == 0) {
         return 0;
     }
     return fail_refuse(

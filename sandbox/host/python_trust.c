@@ -52,10 +52,8 @@ static int check_modules(const char *directory, const struct trust_place *place,
     const char *name = strrchr(directory, '/');
     bool packages = name && strcmp(name, "/site-packages") == 0;
     char path[PATH_MAX];
-    char rest[PATH_MAX];
     for (const char *const *part = packages ? of_packages : of_prefix; *part; part++) {
-        if (python_join(path, directory, *part) &&
-            overlap_of(place->path, path, rest) != OVERLAP_NONE) {
+        if (python_join(path, directory, *part) && overlap_enters(place->path, path)) {
             return refuse(directory, place, ret_fail);
         }
     }

@@ -12,15 +12,12 @@
 /* Refuses path where it and a directory that code can see lie in one another. seen: NULL: none. */
 static int check(const char *path, const char *seen, struct fail *ret_fail)
 {
-    char rest[PATH_MAX];
-    if (!seen || (overlap_of(path, seen, rest) == OVERLAP_NONE &&
-                  overlap_of(seen, path, rest) == OVERLAP_NONE)) {
-        return 0;
-    }
-    return fail_refuse(ret_fail, EPERM,
-                       "--record %.300s and %.300s, which code can see, overlap: name a directory "
-                       "outside of it",
-                       path, seen);
+    return overlap_between(path, seen)
+               ? fail_refuse(ret_fail, EPERM,
+                             "--record %.300s and %.300s, which code can see, overlap: name a "
+                             "directory outside of it",
+                             path, seen)
+               : 0;
 }
 
 /* What the interpreter needs is shown, too. One that cannot be found runs no code. */
@@ -43,11 +40,9 @@ int box_record_resolve(const struct box_spec *spec, const char *dir, char path[P
                        struct fail *ret_fail)
 {
     static const char *const system[] = {"/usr", "/etc", "/nix/store"};
-    struct directory_homes homes;
     char cache[PATH_MAX];
-    directory_find_homes(&homes);
-    int r = directory_find_new("--record", dir, &homes, path, ret_fail);
-    r = r ? r : directory_check("--record", path, /* writable= */ true, &homes, ret_fail);
+    int r = directory_find_new("--record", dir, path, ret_fail);
+    r = r ? r : directory_check("--record", path, /* writable= */ true, ret_fail);
     for (unsigned i = 0; r == 0 && i < sizeof system / sizeof *system; i++) {
         r = check(path, system[i], ret_fail);
     }

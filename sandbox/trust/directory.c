@@ -59,11 +59,12 @@ void directory_find_homes(struct directory_homes *ret_homes)
     find_passwd_home(ret_homes->paths[1]);
 }
 
-int directory_find(const char *flag, const char *dir, const struct directory_homes *homes,
-                   char path[PATH_MAX], struct stat *ret_stat, struct fail *ret_fail)
+int directory_find(const char *flag, const char *dir, char path[PATH_MAX], struct stat *ret_stat,
+                   struct fail *ret_fail)
 {
     char below[PATH_MAX];
-    const char *home = homes->paths[0];
+    char home[PATH_MAX];
+    set_home(getenv("HOME"), home);
     bool in_home = dir[0] == '~' && (dir[1] == '/' || dir[1] == '\0') && home[0];
     if (snprintf(below, sizeof below, "%s%s", in_home ? home : "", dir + in_home) >= PATH_MAX) {
         return fail_set(ret_fail, ENAMETOOLONG, "%s", flag);
@@ -74,8 +75,8 @@ int directory_find(const char *flag, const char *dir, const struct directory_hom
     return S_ISDIR(ret_stat->st_mode) ? 0 : fail_set(ret_fail, ENOTDIR, "%s %s", flag, dir);
 }
 
-int directory_find_new(const char *flag, const char *dir, const struct directory_homes *homes,
-                       char path[PATH_MAX], struct fail *ret_fail)
+int directory_find_new(const char *flag, const char *dir, char path[PATH_MAX],
+                       struct fail *ret_fail)
 {
     char parent[PATH_MAX];
     struct stat st;
@@ -84,7 +85,7 @@ int directory_find_new(const char *flag, const char *dir, const struct directory
     while (size > 1 && dir[size - 1] == '/') {
         size--;
     }
-    if (directory_find(flag, dir, homes, path, &st, &missing) == 0) {
+    if (directory_find(flag, dir, path, &st, &missing) == 0) {
         return 0;
     }
     (void)snprintf(parent, sizeof parent, "%.*s", (int)size, dir);
@@ -94,7 +95,7 @@ int directory_find_new(const char *flag, const char *dir, const struct directory
         slash[slash == parent] = '\0';
     }
     if (missing.code != ENOENT || size >= sizeof parent ||
-        directory_find(flag, slash ? parent : ".", homes, path, &st, ret_fail) < 0) {
+        directory_find(flag, slash ? parent : ".", path, &st, ret_fail) < 0) {
         *ret_fail = missing;
         return -EINVAL;
     }
@@ -102,12 +103,6 @@ int directory_find_new(const char *flag, const char *dir, const struct directory
     int length = snprintf(path + used, PATH_MAX - used, "%s%.*s", used > 1 ? "/" : "",
                           (int)(size - (size_t)(name - dir)), name);
     return (size_t)length < PATH_MAX - used ? 0 : fail_set(ret_fail, ENAMETOOLONG, "%s", flag);
-}
-
-static bool lies_in(const char *path, const char *dir)
-{
-    char rest[PATH_MAX];
-    return overlap_of(path, dir, rest) != OVERLAP_NONE;
 }
 
 static bool is_same(const char *path, const char *other)
@@ -118,21 +113,28 @@ static bool is_same(const char *path, const char *other)
            a.st_ino == b.st_ino;
 }
 
-bool directory_is_home(const char *path, const struct directory_homes *homes)
+static bool is_one_of(const char *path, const struct directory_homes *homes)
 {
     return is_same(path, homes->paths[0]) || is_same(path, homes->paths[1]);
+}
+
+bool directory_is_home(const char *path)
+{
+    struct directory_homes homes;
+    directory_find_homes(&homes);
+    return is_one_of(path, &homes);
 }
 
 /* Also true for another path of a system directory, or of a directory that contains one. */
 static bool is_system(const char *path)
 {
     for (unsigned i = 0; i < sizeof system_trees / sizeof *system_trees; i++) {
-        if (lies_in(path, system_trees[i]) || lies_in(system_trees[i], path)) {
+        if (overlap_between(path, system_trees[i])) {
             return true;
         }
     }
     for (unsigned i = 0; i < sizeof system_directories / sizeof *system_directories; i++) {
-        if (lies_in(system_directories[i], path)) {
+        if (overlap_enters(system_directories[i], path)) {
             return true;
         }
     }
@@ -189,10 +191,11 @@ int directory_check_stores(const char *flag, const char *path, struct fail *ret_
                : 0;
 }
 
-int directory_check(const char *flag, const char *path, bool writable,
-                    const struct directory_homes *homes, struct fail *ret_fail)
+int directory_check(const char *flag, const char *path, bool writable, struct fail *ret_fail)
 {
-    bool is_home = directory_is_home(path, homes);
+    struct directory_homes homes;
+    directory_find_homes(&homes);
+    bool is_home = is_one_of(path, &homes);
     if (is_same(path, "/")) {
         return refuse(ret_fail, flag, path,
                       "it is the whole file system; name the directory with the data");
@@ -203,7 +206,7 @@ int directory_check(const char *flag, const char *path, bool writable,
             "it is your home directory, with keys, passwords and programs; name a directory in it");
     }
     for (unsigned i = 0; i < 2 && !is_home; i++) {
-        if (homes->paths[i][0] && lies_in(homes->paths[i], path)) {
+        if (homes.paths[i][0] && overlap_enters(homes.paths[i], path)) {
             return refuse(ret_fail, flag, path,
                           "it contains your home directory; name the directory with the data");
         }

@@ -170,3 +170,14 @@ enum overlap overlap_of_parent(const char *path, const char *dir, char ret_rest[
     }
     return overlap_of(slash ? parent : ".", dir, ret_rest);
 }
+
+bool overlap_enters(const char *path, const char *dir)
+{
+    char rest[PATH_MAX];
+    return overlap_of(path, dir, rest) != OVERLAP_NONE;
+}
+
+bool overlap_between(const char *one, const char *other)
+{
+    return one && other && (overlap_enters(one, other) || overlap_enters(other, one));
+}

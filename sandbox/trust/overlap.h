@@ -1,5 +1,6 @@
 #pragma once
 #include <linux/limits.h>
+#include <stdbool.h>
 
 /* Whether a host path passes through a directory in which code can make, change and replace any
  * entry: the server must not follow a name there unless the name has been made safe. */
@@ -19,3 +20,8 @@ enum overlap overlap_of(const char *path, const char *dir, char ret_rest[PATH_MA
 
 /* The same for path's parent directory, whatever path itself is. */
 enum overlap overlap_of_parent(const char *path, const char *dir, char ret_rest[PATH_MAX]);
+
+/* Whether path overlaps with dir in either way. */
+bool overlap_enters(const char *path, const char *dir);
+/* Whether one of two directories enters the other. NULL is none. */
+bool overlap_between(const char *one, const char *other);

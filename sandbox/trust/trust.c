@@ -57,10 +57,9 @@ unsigned trust_places(const struct box_spec *spec, struct trust_place places[TRU
 struct trust_place trust_meets(const struct box_spec *spec, const char *path)
 {
     struct trust_place places[TRUST_PLACES];
-    char rest[PATH_MAX];
     unsigned count = trust_places(spec, places);
     for (unsigned i = 0; i < count; i++) {
-        if (overlap_of(path, places[i].path, rest) != OVERLAP_NONE) {
+        if (overlap_enters(path, places[i].path)) {
             return places[i];
         }
     }
@@ -85,10 +84,9 @@ int trust_check_tree(const struct box_spec *spec, const char *what, const char *
                      const char *fix, struct fail *ret_fail)
 {
     struct trust_place places[TRUST_PLACES];
-    char rest[PATH_MAX];
     unsigned count = trust_places(spec, places);
     for (unsigned i = 0; i < count; i++) {
-        if (overlap_of(places[i].path, dir, rest) != OVERLAP_NONE) {
+        if (overlap_enters(places[i].path, dir)) {
             return fail_refuse(ret_fail, EPERM,
                                "%s %.300s contains %.300s, which code can write to: %s", what, dir,
                                places[i].path, fix);
