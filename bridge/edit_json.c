@@ -124,12 +124,14 @@ static int file_read(struct file *file, const char *text, size_t size, struct fa
     file->size = size;
     file->line_end = memchr(text, '\r', size) ? "\r\n" : "\n";
     if (memchr(text, '\0', size)) {
-        return fail_set(ret_fail, EINVAL, "it contains a NUL byte");
+        (void)fail_set(ret_fail, EINVAL, "it contains a NUL byte");
+        return -EINVAL;
     }
     for (unsigned i = 0; i < 2; i++) {
         buf_append(&file->texts[i], text, size);
         if (buf_append(&file->texts[i], "", 1) < 0) {
-            return fail_set(ret_fail, ENOMEM, "cannot read it");
+            (void)fail_set(ret_fail, ENOMEM, "cannot read it");
+            return -ENOMEM;
         }
     }
     file->bare = file->texts[0].data;
