@@ -128,8 +128,8 @@
     element.focus({ preventScroll: true });
   }
 
-  function showAll(lines, element, add) {
-    const more = button("more", "Show all " + plural(lines.length, "line"), () => {
+  function showAll(lines, kept, element, add) {
+    const more = button("more", "Show " + plural(lines.length - kept, "more line"), () => {
       add();
       more.remove();
       focusOn(element);
@@ -143,7 +143,7 @@
     const pre = make("pre", { class: name });
     if (lines.length <= LINES) return put(pre, text);
     put(pre, lines.slice(0, LINES_KEPT).join("\n"));
-    return make("div", {}, pre, showAll(lines, pre, () => put(pre, "\n" + lines.slice(LINES_KEPT).join("\n"))));
+    return make("div", {}, pre, showAll(lines, LINES_KEPT, pre, () => put(pre, "\n" + lines.slice(LINES_KEPT).join("\n"))));
   }
 
   const TOKEN = new RegExp([
@@ -440,7 +440,7 @@
     const [, done, all] = /^(?:applied|discarded) (\d+) of (\d+)/.exec(outcome) || [];
     if (/^(ok|exit code 0)\b/.test(outcome) || (done && done === all)) return "ok";
     if (done) return "off";
-    return /^(cancelled|stopped|running|\d+ change|no change)/.test(outcome) ? "off" : "bad";
+    return /^(cancelled|stopped|running|no longer kept|\d+ change|no change)/.test(outcome) ? "off" : "bad";
   }
 
   function showRun(data, images) {
@@ -460,7 +460,7 @@
     if (data.error) parts.push(traceback(data.error));
     if (data.error && string(data.error.hint)) parts.push(put(make("p", { class: "hint" }), data.error.hint));
     if (string(data.output_file)) parts.push(put(make("p", { class: "dim" }), "The whole output is in " + data.output_file));
-    if (!parts.length && mood(outcome) === "ok") parts.push(make("p", { class: "dim" }, "No output"));
+    if (!parts.length && mood(outcome) === "ok" && !outcome.endsWith("no output")) parts.push(make("p", { class: "dim" }, "No output"));
     present(outcome, [head(outcome, Boolean(data.error)), ...parts, foot(data, rest)]);
   }
 
@@ -529,7 +529,7 @@
       }
     }
     add(0, DIFF_LINES);
-    if (lines.length > DIFF_LINES) box.append(showAll(lines, pre, () => add(DIFF_LINES)));
+    if (lines.length > DIFF_LINES) box.append(showAll(lines, DIFF_LINES, pre, () => add(DIFF_LINES)));
     return box;
   }
 
@@ -581,7 +581,7 @@
 
     if (!next && files.reduce((sum, file) => sum + string(file.patch).split("\n").length, 0) <= DIFF_OPEN) files.forEach((file) => { file.open = true; });
     fill(0);
-    present(outcome, [head(outcome, false), ...rest.map((text) => put(make("p", { class: "dim" }), text)), rows, make("div", { class: "row" }, note, more)]);
+    present(outcome, [head(outcome, false), ...rest.map((text) => put(make("p", { class: "dim" }), text)), rows, inParts && make("div", { class: "row" }, note, more)]);
   }
 
   /* Adds those of a part of the data. An empty line goes on with the file before it. Returns where the next part is. */
@@ -636,7 +636,7 @@
     const parts = gone ? [make("p", { class: "dim" }, "This app no longer keeps the output.")] : [];
     if (!gone && before) parts.push(long(isError ? "err" : "", before));
     images.forEach((block, number) => parts.push(figure(block, number + 1, images.length, "")));
-    if (!parts.length) parts.push(make("p", { class: "dim" }, "No output"));
+    if (!parts.length && /^(ok|exit)/.test(outcome) && !outcome.endsWith("no output")) parts.push(make("p", { class: "dim" }, "No output"));
     return present(gone ? "no longer kept" : outcome, [head(gone ? "no longer kept" : outcome, isError), ...parts, foot({}, rest)]);
   }
 

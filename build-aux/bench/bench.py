@@ -3,7 +3,7 @@
     bench.py PATH-TO-sandpiper [--python /usr/bin/python3] [--out DIR] [--only NAME,...] [--scale 1] [--big]
 
 Writes DIR/bench.json (every sample), DIR/bench.txt (the table, printed too) and DIR/bench.png. --only takes start,
-warm, pages, project, undo_files, record, fresh, sizes, memory, output, overhead, tools, and density, which is not
+warm, pages, project, undo_files, record, view, fresh, sizes, memory, output, overhead, tools, and density, which is not
 measured otherwise: a hundred servers at once. Exits with status 1 if something misses its gate (report.py).
 --scale multiplies the number of samples, and of servers; --big measures states of 1 and 2 GB too and needs 12 GB of
 memory. Contestants that are not installed are left out by name.
@@ -20,7 +20,7 @@ from contestants import missing
 from measures import Bench
 from report import gates, plot, summary, table
 
-MEASURES = ("start", "warm", "pages", "project", "undo_files", "record", "fresh", "sizes", "memory", "output",
+MEASURES = ("start", "warm", "pages", "project", "undo_files", "record", "view", "fresh", "sizes", "memory", "output",
             "overhead", "tools")
 
 

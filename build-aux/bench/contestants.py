@@ -19,8 +19,8 @@ for line in sys.stdin:
 BWRAP = ["bwrap", "--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib",
          "--symlink", "usr/lib64", "/lib64", "--ro-bind", "/etc", "/etc", "--proc", "/proc", "--dev", "/dev",
          "--tmpfs", "/tmp", "--unshare-all", "--die-with-parent", "--new-session"]
-INITIALIZE = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
-    "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}}}
+INITIALIZE = {"protocolVersion": "2025-11-25", "clientInfo": {"name": "bench", "version": "1"}}
+SHOWS_VIEWS = {"extensions": {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}}}
 
 
 class Failed(Exception):
@@ -28,11 +28,12 @@ class Failed(Exception):
 
 
 class Sandpiper:
-    def __init__(self, binary, python, *flags):
+    def __init__(self, binary, python, *flags, capabilities=None):
         self.process = subprocess.Popen([binary, "--python", python, *flags], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         self.pid = self.process.pid
-        self.send(INITIALIZE)
+        self.send({"jsonrpc": "2.0", "id": 0, "method": "initialize",
+                   "params": {**INITIALIZE, "capabilities": capabilities or {}}})
         self.receive()
 
     def send(self, message):

@@ -8,7 +8,7 @@ import pathlib
 import tempfile
 import time
 
-from contestants import BWRAP, ExecLoop, IPykernel, Sandpiper, ToolPipe, available_kib, command, modules_of, pss_kib
+from contestants import BWRAP, SHOWS_VIEWS, ExecLoop, IPykernel, Sandpiper, ToolPipe, available_kib, command, modules_of, pss_kib
 
 PAUSE_S = 0.02  # between spaced calls: time to make the checkpoint
 NO_CHECKPOINT = "import resource; resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))"  # no fork, so no copy
@@ -94,8 +94,8 @@ class Bench:
     def times(self, count):
         return max(3, int(count * self.scale))
 
-    def sandpiper(self, *flags):
-        return contextlib.closing(Sandpiper(self.binary, self.python, *flags))
+    def sandpiper(self, *flags, **more):
+        return contextlib.closing(Sandpiper(self.binary, self.python, *flags, **more))
 
     def both_ways(self, **actions):
         """Samples of each action in turn; a pause before each."""
@@ -234,6 +234,23 @@ class Bench:
                 for _ in range(self.times(8)):
                     for contestant, line in commands.items():
                         yield f"a record of 10,000 {name}", contestant, timed(command, *line)
+
+    # --- results for people ---
+
+    def view(self):
+        """What the page of MCP Apps costs a call: for clients without the extension, and for those with it."""
+        with contextlib.ExitStack() as stack:
+            actions = {name: stack.enter_context(self.sandpiper(*flags, capabilities=capabilities)) for name, flags, capabilities in (
+                ("--ui off", ("--ui", "off"), None), ("--ui off once more", ("--ui", "off"), None), ("--ui on", (), None),
+                ("--ui on, the client shows it", (), SHOWS_VIEWS))}
+            for code in ("x = 1", "print('a line of output')"):
+                for server in actions.values():
+                    for _ in range(20):
+                        server.run(code)
+                for _ in range(self.times(400)):
+                    for name, server in actions.items():
+                        time.sleep(PAUSE_S)
+                        yield f"results for people: {code}", name, timed(server.run, code)
 
     # --- a new interpreter ---
 

@@ -30,6 +30,10 @@ GATES = (
     ("warm call, no tool called", "with --tools", "without --tools", 1.2, None),
     ("with a record: x = 1", "--record", "without", 1.1, None),
     ("with a record: print('a line of output')", "--record", "without", 1.1, None),
+    ("results for people: server alone: x = 1", "--ui on", "+--ui off", 0.04, None),  # 3 % of a call
+    ("results for people: server alone: print('a line of output')", "--ui on", "+--ui off", 0.04, None),
+    ("results for people: x = 1", "--ui on, the client shows it", "+--ui off", 0.3, None),
+    ("results for people: print('a line of output')", "--ui on, the client shows it", "+--ui off", 0.3, None),
 )
 
 
@@ -42,6 +46,8 @@ def reference(group):
         return "without --tools"
     if group.startswith("with a record"):
         return "without"
+    if group.startswith("results for people"):
+        return "--ui off"
     if group.startswith("a record of"):
         return "python: json.loads of each line"
     if group.startswith("--cow"):

@@ -6,6 +6,7 @@
 //   cancel: no result is sent; clicks: selectors; evaluate: expressions, in the view; picture: a file;
 //   keys: pressed one after the other, a focus that it had is on "selector"; tree: the accessibility tree is read;
 //   media: {feature: value} of the display; running: no result is sent either, and the picture shows that;
+//   hangs: the view does not answer in the end, but the client does;
 //   hostile: the sinks and the routes to the client must stay silent; leaks: those of them that may not
 import { readFileSync, writeFileSync } from 'node:fs';
 import http from 'node:http';
@@ -200,6 +201,17 @@ async function play(one) {
   if (!one.cancel && !one.running) seen.took = await until('drawn', 'window.took > 0') && await view().evaluate('window.took');
   for (const selector of one.clicks ?? []) {
     if (await until('there is ' + selector, `document.querySelector(${JSON.stringify(selector)}) !== null`)) await view().$eval(selector, (element) => element.click());
+  }
+  if (one.hangs) {
+    const answers = (frame) => Promise.race([frame.evaluate('1 + 1').catch(() => 0), sleep(5000)]);
+    await sleep(1000);
+    check('the client lives', await answers(page) === 2);
+    seen.hung = await answers(view()) !== 2;
+    await page.close();
+    proxy.close();
+    own.close();
+    await client.close();
+    return seen;
   }
   seen.keys = [];
   for (const key of one.keys ?? []) {
