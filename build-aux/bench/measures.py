@@ -87,6 +87,12 @@ def timed(action, *arguments, **more):
     return time.perf_counter() - began
 
 
+def processor_s(pid):
+    """What a process of one thread has run, proc(5): what other load takes is not in it."""
+    with open(f"/proc/{pid}/schedstat") as file:
+        return int(file.read().split()[0]) / 1e9
+
+
 class Bench:
     def __init__(self, binary, python, absent, scale):
         self.binary, self.python, self.absent, self.scale = binary, python, absent, scale
@@ -250,7 +256,9 @@ class Bench:
                 for _ in range(self.times(400)):
                     for name, server in actions.items():
                         time.sleep(PAUSE_S)
+                        before = processor_s(server.pid)
                         yield f"results for people: {code}", name, timed(server.run, code)
+                        yield f"results for people: server alone: {code}", name, processor_s(server.pid) - before
 
     # --- a new interpreter ---
 
