@@ -169,7 +169,7 @@ class One(Looked):
         self.assertEqual([name for role, name in found if role == "rowheader"], ["%d" % number for number in range(10)])
         status, = [one for one in seen["tree"] if one["role"] == "status" and one.get("live") == "polite"][:1]
         self.assertEqual((status["atomic"], status["name"]), (True, ""))
-        self.assertRegex(seen["found"]["received"][-1], "^error: ZeroDivisionError at ")
+        self.assertRegex(seen["found"]["announced"][-1], "^error: ZeroDivisionError at ")
 
     def test_nothing_moves_for_those_who_asked_for_that(self):
         for value, count in (("reduce", 0), ("no-preference", 1)):

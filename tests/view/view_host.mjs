@@ -166,9 +166,9 @@ async function play(one) {
   const first = methods.filter((method) => !/sandbox-/.test(method)).slice(0, 2);
   check('nothing but ui/initialize before initialized', first.join() === 'ui/initialize,ui/notifications/initialized', first);
   await view().evaluate(() => { // what a screen reader says by itself
-    window.received = [];
+    window.announced = [];
     const spoken = document.querySelector('[role=status]');
-    new MutationObserver(() => window.received.push(spoken.textContent)).observe(spoken, { childList: true, characterData: true, subtree: true });
+    new MutationObserver(() => window.announced.push(spoken.textContent)).observe(spoken, { childList: true, characterData: true, subtree: true });
   });
   if (one.media) {
     const features = Object.entries(one.media).map(([name, value]) => ({ name, value }));
@@ -235,8 +235,8 @@ async function play(one) {
   check('its height was sent', sizes.length > 0 && sizes.at(-1) > 0, sizes);
   seen.height = sizes.at(-1);
   const found = await Promise.race([view().evaluate(() => ({
-    text: document.body.innerText, from: document.getElementById('view').dataset.from, width: document.documentElement.scrollWidth, inner: innerWidth,
-    bottom: Math.ceil(document.getElementById('view').getBoundingClientRect().bottom), language: document.documentElement.lang, origin, received: window.received,
+    text: document.getElementById('view').innerText, from: document.getElementById('view').dataset.from, width: document.documentElement.scrollWidth, inner: innerWidth,
+    bottom: Math.ceil(document.getElementById('view').getBoundingClientRect().bottom), language: document.documentElement.lang, origin, announced: window.announced,
     buttons: [...document.querySelectorAll('button')].map((button) => button.textContent),
     unnamed: [...document.querySelectorAll('button,iframe,summary,img')].filter((e) => !(e.textContent.trim() || e.title || e.ariaLabel || e.alt)).length,
   })).catch(() => null), sleep(5000)]);
@@ -246,7 +246,7 @@ async function play(one) {
     check('it shows something', found.text.trim());
     check('all that can be used has a name', !found.unnamed && found.language === 'en');
     check('the height is that of the page', Math.abs(found.bottom - seen.height) <= 1, [found.bottom, seen.height]);
-    check('its status is read out', found.received.length > 0 && found.received.every((text, at) => text && text !== found.received[at - 1]), found.received);
+    check('its status is read out', found.announced.length > 0 && found.announced.every((text, at) => text && text !== found.announced[at - 1]), found.announced);
     if (profile.opaque) check('there is no origin', found.origin === 'null');
   }
   seen.frames = await Promise.all(page.frames().map((frame) => Promise.race([
