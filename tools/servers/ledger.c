@@ -187,6 +187,7 @@ void ledger_take_back(struct ledger *ledger, enum ledger_scope scope, unsigned c
     append_list(ledger, &(struct list){is_taken_back, &chosen, number_of_unknown, false}, before,
                 text);
     for (unsigned i = 0; scope != LEDGER_ONE && i < ledger->count; i++) {
-        ledger->rows[i].gone = ledger->rows[i].cell > cell;
+        struct ledger_row *row = &ledger->rows[i];
+        row->gone = row->cell > cell || (scope == LEDGER_UNDO && row->gone);
     }
 }

@@ -31,10 +31,26 @@ static void a_hint_that_comes_or_goes_hides_no_call(void **)
     ledger_done(&ledger);
 }
 
+static void what_an_undo_has_taken_back_stays_so_with_later_ones(void **)
+{
+    struct ledger ledger = {};
+    assert_true(ledger_add(&ledger, 2, "s.first", false));
+    expect_taken_back(&ledger, 1,
+                      "unknown: s.first \xC3\x97"
+                      "1");
+    assert_true(ledger_add(&ledger, 4, "s.second", false));
+    expect_taken_back(&ledger, 3,
+                      "unknown: s.second \xC3\x97"
+                      "1");
+    expect_taken_back(&ledger, 1, "");
+    ledger_done(&ledger);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_hint_that_comes_or_goes_hides_no_call),
+        cmocka_unit_test(what_an_undo_has_taken_back_stays_so_with_later_ones),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
