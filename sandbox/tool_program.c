@@ -65,18 +65,38 @@ int box_program_find(const struct box_spec *spec, const char *command, const cha
     return trust_check(spec, "the program", path, "install it elsewhere", ret_fail);
 }
 
+/* Whether the command executes a package in the directory that is its first argument but for
+ * options. Directories that others get are what they work on, and may be code's. */
+static bool runs_directories(const char *command)
+{
+    static const char *const starts[] = {"python", "pypy", "node", "deno",
+                                         "bun",    "npx",  "npm",  "uv"};
+    const char *slash = strrchr(command, '/');
+    const char *name = slash ? slash + 1 : command;
+    bool runs = false;
+    for (unsigned i = 0; i < sizeof starts / sizeof *starts; i++) {
+        runs = runs || strncmp(name, starts[i], strlen(starts[i])) == 0;
+    }
+    return runs;
+}
+
 int box_program_check(const struct box_spec *spec, const char *directory, const char *const *argv,
                       struct fail *ret_fail)
 {
     int r = trust_check(spec, "the directory", directory, "name another one with cwd", ret_fail);
+    bool may_run = runs_directories(argv[0]);
     for (unsigned i = 1; r == 0 && argv[i]; i++) {
         char path[PATH_MAX];
         struct stat st;
         const char *base = argv[i][0] == '/' ? "" : directory;
         if (snprintf(path, sizeof path, "%s%s%s", base, *base ? "/" : "", argv[i]) < PATH_MAX &&
-            stat(path, &st) == 0 && S_ISREG(st.st_mode)) {
-            r = trust_check(spec, "the argument", path, "move that file elsewhere", ret_fail);
+            stat(path, &st) == 0 && (S_ISREG(st.st_mode) || may_run)) {
+            r = trust_check(spec, "the argument", path,
+                            S_ISREG(st.st_mode) ? "move that file elsewhere"
+                                                : "move that directory elsewhere",
+                            ret_fail);
         }
+        may_run = may_run && argv[i][0] == '-';
     }
     return r;
 }

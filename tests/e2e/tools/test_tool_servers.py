@@ -215,6 +215,7 @@ class Files(ToolsCase):
             script.chmod(0o755)
             entries = {"argument": {"command": "python3", "args": [str(script), str(self.directory)]},
                        "program": {"command": str(script), "args": [str(self.directory)]},
+                       "package": {"command": "python3", "args": ["-B", work, str(self.directory)]},
                        "directory": {"command": "python3", "args": ["server.py", str(self.directory)], "cwd": work}}
             with Server("--workspace", work, "--tools", self.file(
                     {name: {**entry, "trust_hints": True} for name, entry in entries.items()})) as server:
