@@ -22,11 +22,10 @@
 #include "schema/schema.h"
 #include "tools/servers/tool_elicitation.h"
 #include "tools/servers/tool_log.h"
-#include "tools/servers/tools_file.h"
+#include "tools/servers/tool_start.h"
 
 enum {
     WHY_BYTES = 480,
-    ENVIRONMENT = 128,
     EXIT_MS = 200 /* from the end of its stdout to its exit, which says more */
 };
 
@@ -393,71 +392,16 @@ static const struct rpc_client_events client_events = {.on_ready = list_tools,
                                                        .on_written = send_calls,
                                                        .on_closed = on_closed};
 
-struct environment {
-    const char *all[ENVIRONMENT + 1];
-    char *made[ENVIRONMENT];
-    size_t count;
-};
-
-static void add_variable(struct environment *environment, const char *name, const char *value)
-{
-    char *made = NULL;
-    if (value && environment->count < ENVIRONMENT && asprintf(&made, "%s=%s", name, value) >= 0) {
-        environment->made[environment->count] = made;
-        environment->all[environment->count++] = made;
-    }
-}
-
-/* What SDKs of clients pass on, and env. */
-static void fill_environment(const struct tool_server *server, struct environment *environment)
-{
-    static const char *const names[] = {"HOME", "LOGNAME", "SHELL", "TERM", "USER"};
-    json_t *env = (json_t *)(uintptr_t)server->entry->env; /* jansson's iterators take no const */
-    const char *key = NULL;
-    json_t *value = NULL;
-    char path[PATH_MAX];
-    for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
-        if (!json_object_get(env, names[i])) {
-            add_variable(environment, names[i], getenv(names[i]));
-        }
-    }
-    box_program_search_path(server->owner->spec, path, sizeof path);
-    if (!json_object_get(env, "PATH")) {
-        add_variable(environment, "PATH", path);
-    }
-    json_object_foreach (env, key, value) {
-        add_variable(environment, key, json_string_value(value));
-    }
-}
-
 static int start_program(struct tool_server *server, struct fail *fail)
 {
-    const struct tool_entry *entry = server->entry;
     struct tool_servers *owner = server->owner;
-    const char *directory = tool_entry_directory(entry);
-    const char *argv[256] = {entry->command};
-    char path[PATH_MAX];
-    struct environment environment = {};
     int fds[3];
-    size_t count = json_array_size(entry->args);
-    if (count > sizeof argv / sizeof *argv - 2) {
-        return fail_set(fail, 0, "has more than 254 args"), -E2BIG;
-    }
-    for (size_t i = 0; i < count; i++) {
-        argv[i + 1] = json_string_value(json_array_get(entry->args, i));
-    }
-    int r = box_program_find(owner->spec, entry->command, directory, path, fail);
-    r = r ? r : box_program_check(owner->spec, directory, argv, fail);
-    if (r < 0) {
-        return r;
-    }
-    fill_environment(server, &environment);
-    r = box_program_start(owner->loop,
-                          &(struct box_program_request){path, argv, environment.all, directory},
-                          on_exit_of, server, &server->program, fds, fail);
-    for (size_t i = 0; i < environment.count; i++) {
-        free(environment.made[i]);
-    }
+    int r = tool_start(&(struct tool_start){.loop = owner->loop,
+                                            .spec = owner->spec,
+                                            .entry = server->entry,
+                                            .on_exit = on_exit_of,
+                                            .arg = server},
+                       &server->program, fds, fail);
     if (r < 0) {
         return r;
     }
