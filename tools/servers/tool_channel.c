@@ -22,7 +22,6 @@
 enum {
     ID_BYTES = 24,
     WAITING_BYTES = 64 << 20,
-    REFUSALS = 3 /* by the user in one cell: code must not wear them down */
 };
 
 #define CELL_ENDED "the cell has ended"
@@ -291,7 +290,7 @@ static void ask_user(struct channel_call *call)
 {
     const struct cell_asker *asker = tool_servers_asker(call->channel->servers);
     const char *why = !asker ? "It needs the user's approval, and nobody can be asked."
-                      : call->channel->refusals >= REFUSALS
+                      : call->channel->refusals >= LIMIT_TOOL_REFUSALS
                           ? "It needs the user's approval, and that was refused three times in "
                             "this cell; the user is not asked again before the next one."
                           : tool_approval_write(&call->message, call->label, call->arguments);
@@ -380,6 +379,7 @@ static struct channel_call *call_new(struct tool_channel *channel, const char *i
         call->server = server;
         call->cell = channel->run->cell;
         call->call.run = channel->run;
+        call->call.refusals = &channel->refusals;
         call->call.leave = call_leaves;
         call->call.done = call_done;
         call->call.tool = call->tool;

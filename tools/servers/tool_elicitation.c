@@ -39,6 +39,7 @@ static void user_responded(struct cell_elicitation *asked, const char *why, cons
 {
     struct tool_elicitation *elicitation = (struct tool_elicitation *)asked;
     json_auto_t *nothing = json_object();
+    *elicitation->call->refusals += asked->refused;
     rpc_client_elicited(elicitation->owner->client, elicitation->id,
                         why       ? NULL
                         : content ? content
@@ -122,10 +123,11 @@ static struct tool_elicitation *elicitation_new(struct tool_elicitations *owner,
 void tool_elicitations_receive(struct tool_elicitations *elicitations, struct tool_call *call,
                                const json_t *id, const json_t *params)
 {
-    struct tool_elicitation *elicitation =
-        call && elicitations->asker && elicitations->count < LIMIT_TOOL_CALLS
-            ? elicitation_new(elicitations, call, id, params)
-            : NULL;
+    struct tool_elicitation *elicitation = call && elicitations->asker &&
+                                                   elicitations->count < LIMIT_TOOL_CALLS &&
+                                                   *call->refusals < LIMIT_TOOL_REFUSALS
+                                               ? elicitation_new(elicitations, call, id, params)
+                                               : NULL;
     if (elicitation) {
         elicitations->asker->ask(elicitations->asker->ctx, &elicitation->asked);
     } else {

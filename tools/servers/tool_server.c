@@ -371,19 +371,28 @@ static void list_tools(void *arg)
 
 /* --- up --- */
 
-/* The request does not say for which call; the oldest one is a good guess, and all are the user's.
- */
+/* For which call the server asks, which its request does not say: any of one run is as good, since
+ * the user sees the question with that run. NULL: there are calls of several, whose users would be
+ * asked for one another. */
+static struct tool_call *asking_call(const struct tool_server *server)
+{
+    struct tool_call *oldest = NULL;
+    for (struct tool_call *call = server->sent; call; call = call->next) {
+        if (call->run != server->sent->run) {
+            return NULL;
+        }
+        oldest = call;
+    }
+    return oldest;
+}
+
 static void on_elicit(void *arg, const json_t *id, const json_t *params)
 {
     struct tool_server *server = arg;
-    struct tool_call *oldest = server->sent;
-    while (oldest && oldest->next) {
-        oldest = oldest->next;
-    }
     server->elicitations.asker = server->owner->asker;
     server->elicitations.name = server->entry->name;
     server->elicitations.client = server->client;
-    tool_elicitations_receive(&server->elicitations, oldest, id, params);
+    tool_elicitations_receive(&server->elicitations, asking_call(server), id, params);
 }
 
 static const struct rpc_client_events client_events = {.on_ready = list_tools,

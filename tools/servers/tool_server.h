@@ -22,9 +22,10 @@ struct tool_call {
     struct tool_call *next;
     struct tool_server *server;
     const char *tool;
-    json_t *arguments; /* owned by the owner, as is the name */
-    struct run *run;   /* that calls it */
-    unsigned request;  /* 0: it has not left */
+    json_t *arguments;  /* owned by the owner, as is the name */
+    struct run *run;    /* that calls it */
+    unsigned *refusals; /* of the user's in that run, borrowed */
+    unsigned request;   /* 0: it has not left */
     /* The call's turn has come. False: it must not leave; it has been ended, or freed. */
     bool (*leave)(struct tool_call *call);
     /* It has ended, and may be freed. Not called after tool_server_drop(). */

@@ -119,6 +119,7 @@ class Time(Elicitations):
 
     def test_the_call_does_not_become_a_job_meanwhile(self):
         with self.asking(flags=("--wait", "1")) as server:
+            self.python(server, "dir(stand)", wait_s=60)  # what starts takes its time on a busy machine
             call = server.start_call("run_python", code=BEGIN + "stand.add()")
             self.wait_for(server)
             time.sleep(2)
@@ -215,6 +216,28 @@ class OfServers(Elicitations):
             self.assertEqual(server.questions, [])
         with self.server("--era", "legacy") as server:
             self.assertIn("{'action': 'decline'}", self.python(server, "stand.asks()").output)
+
+    def test_a_server_that_is_refused_three_times_asks_no_more_in_that_cell(self):
+        with self.asking("--era", "legacy") as server:
+            server.answers = [DECLINE] * 9
+            self.python(server, "for _ in range(5): stand.asks()")
+            self.assertEqual(len(server.questions), 3)
+            self.python(server, "stand.asks()")
+            self.assertEqual(len(server.questions), 4)
+
+    def test_with_calls_of_two_sessions_at_one_server_nobody_is_asked(self):
+        with self.asking("--era", "legacy") as server:
+            other = server.start_call("run_python", code=BEGIN + "stand.never()", session="other")
+            while self.requests("tools/call never") == 0:
+                server.read("nothing")
+            self.assertIn("{'action': 'decline'}", self.python(server, "stand.asks()").output)
+            self.assertEqual(server.questions, [])
+            server.send({"method": "notifications/cancelled", "params": {"requestId": other}})
+            while self.requests("notifications/cancelled ") == 0:
+                server.read("nothing")
+            server.answers = [DECLINE]
+            self.python(server, "stand.asks()")
+            self.assertEqual(len(server.questions), 1)
 
     def test_a_call_that_ends_withdraws_its_servers_elicitation(self):
         with self.asking("--era", "legacy") as server:
