@@ -8,10 +8,11 @@ import tempfile
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent / "e2e"), str(HERE)]
+sys.path[:0] = [str(HERE.parent / "e2e"), str(HERE.parent / "e2e" / "protocol"), str(HERE)]
 
 import packages  # noqa: E402
 from client import Case, Server, need_userns  # noqa: E402
+from test_elicitation import DECLINE, AskingServer  # noqa: E402
 
 GRAPH = [{"name": "x", "entityType": "t", "observations": ["o"]}]
 
@@ -43,6 +44,17 @@ class Reference(Case):
             server.python("from sandpiper import tools")
             for call, value in calls.items():
                 self.assertEqual(server.python(f"print(repr(tools.{call}))").output, value, call)
+
+    def test_the_form_of_everything_reaches_the_user_and_comes_back(self):
+        accept = {"action": "accept", "content": {"name": "Ada", "check": True, "integer": 42}}
+        code = "from sandpiper import tools\ntools.everything.trigger_elicitation_request()"
+        with AskingServer("--tools", str(self.file), "--timeout", "60") as server:
+            server.answers = [accept, DECLINE]
+            self.assertIn("- Name: Ada", server.python(code).output)
+            self.assertIn("declined", server.python(code).output)
+            asked = server.questions[0]["params"]
+            self.assertTrue(asked["message"].startswith("everything asks: "), asked["message"])
+            self.assertEqual(asked["requestedSchema"]["properties"]["name"]["type"], "string")
 
     def test_each_tools_signature_is_that_of_its_schema(self):
         code = """

@@ -8,7 +8,7 @@ import tempfile
 import time
 import unittest
 
-from client import COMMAND, Server
+from client import COMMAND, LARGE, Server
 from tools_case import BEGIN, STAND_IN, ToolsCase
 
 
@@ -150,7 +150,19 @@ for i in range(40):
             self.echo(server)
             before = memory_of(server.pid)
             self.assertEqual(server.python(BEGIN + RAW + code, timeout_s=60).status.kind, "ok")
-            self.assertLess(memory_of(server.pid) - before, 64 << 20)
+            self.assertLess(memory_of(server.pid) - before, (64 << 20) * LARGE)
+
+    def test_arguments_with_a_key_twice_never_arrive(self):
+        code = """
+raw.sendall(call(b"a", b"echo", b'{"value": 1, "value": 2}') + call(b"b", b"echo", b'{"value": {"x": 1, "x": 1}}'))
+data = b""
+while data.count(b"invalid") < 2: data += raw.recv(4096)
+data.count(b"the arguments of stand.echo: a key occurs twice")"""
+        with self.server() as server:
+            self.assertIn("Out: 2", server.python(BEGIN + RAW + code).output)
+            self.assertEqual(self.requests("tools/call echo"), 0)
+            control = "stand.echo(value='\\x00\\x1b\\n\\u2028')['value'] == '\\x00\\x1b\\n\\u2028'"
+            self.assertIn("Out: True", server.python(control).output)
 
     def test_a_call_that_has_waited_is_checked_against_the_tools_of_then(self):
         code = """
