@@ -4,10 +4,9 @@ Nor does it read what user code can write: its directory is not the workspace, a
 only before there is any session. A zygote that replaces a dead one preloads nothing, because modules read settings and
 caches below $HOME and $TMPDIR.
 
-It sends `ready` before it loads what each session needs. If no request waits then, it loads the rest too, so that
-sessions share it. It passes each `session` request to a spare: a child of pid 1 that has prepared all that needs no
-descriptor of the session, and waits. A fork of a process with many pages takes milliseconds, so the zygote makes the
-next spare when no request waits.
+It sends `ready` before it loads what each session needs. What few need they load themselves. It passes each `session`
+request to a spare: a child of pid 1 that has prepared all that needs no descriptor of the session, and waits. A fork of a
+process with many pages takes milliseconds, so the zygote makes the next spare when no request waits.
 """
 import gc
 import os
@@ -159,7 +158,6 @@ def main(options):
     spare, notes = None, []
     while True:
         if spare is None and not waits(control):
-            load_rest()
             try:
                 spare = Spare(control, options, notes)
             except OSError:

@@ -196,9 +196,9 @@ class Session:
 
 
 class Guest:
-    """One zygote with a scratch workspace. first: settings of a session that is asked for before the zygote is ready."""
+    """One zygote with a scratch workspace."""
 
-    def __init__(self, python=PYTHONS[0], preload="", options="", wrap=(), ruleset_fd=None, first=None):
+    def __init__(self, python=PYTHONS[0], preload="", options="", wrap=(), ruleset_fd=None):
         self.directory = tempfile.TemporaryDirectory()
         self.sock, theirs = socket.socketpair()
         self.sock.settimeout(WAIT)
@@ -219,9 +219,9 @@ class Guest:
         )
         theirs.close()
         self.sock.sendall(pack("preload", "names", preload))
-        self.sessions = [] if first is None else [Session(self.sock, **first)]
         verb, self.ready = read_frame(self.sock)
         assert verb == "ready", verb
+        self.sessions = []
 
     def session(self, name="default", stack_fd=None, **limits):
         self.sessions.append(Session(self.sock, name, stack_fd, **limits))

@@ -159,6 +159,13 @@ class Bent(GuestCase):
             with self.subTest(name):
                 self.assertEqual(self.guest.session().run("import %s\n%s.Token.__name__" % (name, name)).value, "'Token'")
 
+    def test_all_that_is_loaded_late_can_be(self):
+        self.run_ok("import sys\nframe = sys._getframe()\nwhile 'IMPORTED' not in frame.f_globals: frame = frame.f_back\n"
+                    "load = frame.f_globals['load']\ndel frame")
+        self.assertNotIn("traceback", self.run_ok("print(*load('imports').copies)").out.split())
+        self.run_ok(KEEP + "\nload('zygote').load_rest()")
+        self.works(self.session)
+
     def write_honest_files(self):
         names = [name for name in sorted(self.modules_of_the_driver()) if "." not in name]
         self.assertGreater(len(names), 30)
@@ -176,43 +183,6 @@ class Bent(GuestCase):
 
     def test_the_code_sees_none_of_the_drivers_modules(self):
         self.assertEqual(set(self.started_with()) & {"traceback", "linecache", "tokenize", "difflib", "imports", "session"}, set())
-
-
-class AtOnce:
-    """Sessions, each of a zygote that a request waited for: it had loaded nothing yet that few sessions need."""
-
-    def __init__(self, python):
-        self.python, self.guests = python, []
-
-    def session(self, **settings):
-        self.close()
-        self.guests = [fake_server.Guest(self.python, first=settings)]
-        return self.guests[0].sessions[0]
-
-    def close(self):
-        while self.guests:
-            self.guests.pop().close()
-
-
-class BentAtOnce(Bent):
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cls.guest.close()
-        cls.guest = AtOnce(cls.python)
-        cls.addClassCleanup(cls.guest.close)
-
-    def test_honest_files_with_names_of_the_library(self):
-        self.write_honest_files()
-        self.run_ok(KEEP)
-        self.works(self.session)
-
-    def test_all_that_is_loaded_late_can_be(self):
-        self.run_ok("import sys\nframe = sys._getframe()\nwhile 'IMPORTED' not in frame.f_globals: frame = frame.f_back\n"
-                    "load = frame.f_globals['load']\ndel frame")
-        self.assertNotIn("traceback", self.run_ok("print(*load('imports').copies)").out.split())
-        self.run_ok(KEEP + "\nload('zygote').load_rest()")
-        self.works(self.session)
 
 
 class Sources(GuestCase):
