@@ -12,7 +12,7 @@ int command_schema(const struct options *options);
 int command_record(const struct options *options);
 int command_call(const struct options *options);
 /* Parses its own command line, whose first word is the command. */
-int command_config(const struct options *own);
+int command_config(const struct options *options);
 
 /* Of `record`: runs the record again. Returns the exit code. */
 int record_replay(const struct options *options, const struct record_book *book);

@@ -58,7 +58,8 @@ class Completions(unittest.TestCase):
     def test_fish(self):
         need("fish")
         self.assertTrue(FLAGS - fish("sandpiper config --") <= fish("sandpiper doctor --") |
-                        fish("sandpiper schema --") | fish("sandpiper call --") | fish("sandpiper run --"))
+                        fish("sandpiper schema --") | fish("sandpiper call --") | fish("sandpiper run --") |
+                        fish("sandpiper record --"))
         self.assertEqual(fish("sandpiper schema --format g"), {"gemini"})
         self.assertLessEqual(COMMANDS, fish("sandpiper "))
 
