@@ -15,6 +15,7 @@
 #include "base/own.h"
 #include "bridge/clients.h"
 #include "cli/commands.h"
+#include "cli/flags.h"
 #include "cli/options.h"
 #include "cli/replace.h"
 #include "cli/terminal.h"
@@ -55,28 +56,35 @@ static bool is_name(const char *text)
 }
 
 /* Reads these flags as the server would. */
-static void parse_flags(char **flags, struct options *ret_options)
+static void parse_flags(char **words, struct options *ret_options)
 {
     static char program[] = "sandpiper";
     static char *argv[_POSIX_ARG_MAX / sizeof(char *)]; /* the options point into it */
     int argc = 0;
     argv[argc++] = program;
-    for (; *flags && (size_t)argc + 1 < sizeof argv / sizeof *argv; flags++) {
-        argv[argc++] = *flags;
+    for (; *words && (size_t)argc + 1 < sizeof argv / sizeof *argv; words++) {
+        argv[argc++] = *words;
     }
     argv[argc] = NULL;
     options_parse(argc, argv, ret_options);
-    if (*flags) {
+    if (*words) {
         (void)snprintf(ret_options->error, sizeof ret_options->error, "too many flags");
     }
 }
 
 /* Reports a mistake in the server's flags. 0 or an exit code. */
-static int check_flags(char **flags, struct options *ret_options)
+static int check_flags(char **words, struct options *ret_options)
 {
-    parse_flags(flags, ret_options);
+    struct box_python python = {};
+    parse_flags(words, ret_options);
     if (ret_options->error[0]) {
         return usage(ret_options->error, "");
+    }
+    if (*words && ret_options->spec.python) {
+        box_python_look(&ret_options->spec, &python);
+    }
+    if (python.error[0]) {
+        return usage("--python takes a CPython 3.9 or newer: ", python.error);
     }
     return ret_options->command == COMMAND_SERVE
                ? 0
@@ -136,15 +144,16 @@ static int parse(int argc, char **argv, struct config *config)
 }
 
 /* Adds a workspace to flags that name none, so that the user finds the files: ~/Sandpiper, which is
- * made. Where that is impossible, says so, and the workspace stays in memory. */
-static void add_workspace(struct config *config, struct with_workspace *with,
-                          struct options *options)
+ * made. Where that is impossible, says so, and the workspace stays in memory. 0, or an exit code
+ * where another flag does not go with it. */
+static int add_workspace(struct config *config, struct with_workspace *with,
+                         struct options *options)
 {
     static char workspace[] = "--workspace";
     const char *home = getenv("HOME");
     size_t count = 0;
     if (config->in_memory || options->spec.workspace || !home || home[0] != '/') {
-        return;
+        return 0;
     }
     int size = snprintf(with->path, sizeof with->path, "%s/Sandpiper", home);
     const char *why = (size_t)size < sizeof with->path ? NULL : strerror(ENAMETOOLONG);
@@ -161,14 +170,19 @@ static void add_workspace(struct config *config, struct with_workspace *with,
         parse_flags(with->flags, options);
         why = options->error[0] ? options->error : NULL;
     }
+    if (why == options->error && strncmp(why, workspace, strlen(workspace)) != 0) {
+        if (with->made) {
+            (void)rmdir(with->path);
+        }
+        return usage(why, "");
+    }
     if (why) {
         terminal_say("config: files stay in memory, %s cannot be the workspace: %s", with->path,
                      why);
         parse_flags(config->flags, options);
         with->path[0] = '\0';
-    } else {
-        config->flags = with->flags;
     }
+    return 0;
 }
 
 /* Appends the directory of the client's file. 0 or -errno. */
@@ -218,8 +232,45 @@ static int find_file(const struct config *config, struct buf *out, struct fail *
     return r;
 }
 
+/* New: value from any directory: a client starts the server in another one than this. NULL: it
+ * cannot be made, or is not UTF-8. */
+static json_t *make_argument(const struct flag *flag, const char *value)
+{
+    char here[PATH_MAX];
+    bool searched = strcmp(flag->name, "python") == 0 && !strchr(value, '/'); /* in PATH */
+    if (!flag->is_path || value[0] == '/' || searched) {
+        return json_string(value);
+    }
+    while (strncmp(value, "./", 2) == 0) {
+        value += 2;
+    }
+    bool is_here = strcmp(value, ".") == 0 || !*value;
+    return getcwd(here, sizeof here)
+               ? json_sprintf("%s%s%s", here, is_here ? "" : "/", is_here ? "" : value)
+               : NULL;
+}
+
+/* Appends the flags of the command line. False with the reason in ret_fail. */
+static bool append_flags(const struct options *options, json_t *args, struct fail *ret_fail)
+{
+    for (unsigned i = 0; i < options->setting_count; i++) {
+        const struct options_setting *setting = &options->settings[i];
+        const struct flag *flag = setting->flag;
+        if (setting->line > 0 || setting->from_variable) {
+            continue;
+        }
+        if (json_array_append_new(args, json_sprintf("--%s", flag->name)) < 0 ||
+            (flag->value && json_array_append_new(args, make_argument(flag, setting->value)) < 0)) {
+            (void)fail_set(ret_fail, 0, "\"%.100s\" is not UTF-8", setting->value);
+            return false;
+        }
+    }
+    return true;
+}
+
 /* New: the entry for this program with those flags. NULL with the reason in ret_fail. */
-static json_t *make_entry(const struct config *config, uint64_t call_ms, struct fail *ret_fail)
+static json_t *make_entry(const struct config *config, const struct options *options,
+                          struct fail *ret_fail)
 {
     char program[PATH_MAX];
     json_auto_t *args = json_array();
@@ -229,13 +280,11 @@ static json_t *make_entry(const struct config *config, uint64_t call_ms, struct 
         return NULL;
     }
     program[size] = '\0';
-    for (char **flag = config->flags; *flag; flag++) {
-        if (json_array_append_new(args, json_string(*flag)) < 0) {
-            (void)fail_set(ret_fail, 0, "\"%.100s\" is not UTF-8", *flag);
-            return NULL;
-        }
+    if (!append_flags(options, args, ret_fail)) {
+        return NULL;
     }
-    json_t *entry = bridge_client_entry(config->client, program, args, call_ms);
+    json_t *entry =
+        bridge_client_entry(config->client, program, args, options->server.max_timeout_ms);
     if (!entry) {
         (void)fail_set(ret_fail, 0, "the path of this program, %.200s, is not UTF-8", program);
     }
@@ -300,7 +349,7 @@ static int serve_client(const struct config *config, struct options *options)
 {
     struct fail fail = {.text = "out of memory"};
     OWNED(buf_done) struct buf path = BUF_EMPTY;
-    json_auto_t *entry = make_entry(config, options->server.max_timeout_ms, &fail);
+    json_auto_t *entry = make_entry(config, options, &fail);
     int r = entry ? find_file(config, &path, &fail) : -EINVAL;
     if (entry && !config->install) {
         bool is_lost = !options->spec.workspace && !config->in_memory;
@@ -379,8 +428,9 @@ int command_config(const struct options *options)
     if (code) {
         return code;
     }
-    if (config.install) {
-        add_workspace(&config, &with_workspace, &server);
+    code = config.install ? add_workspace(&config, &with_workspace, &server) : 0;
+    if (code) {
+        return code;
     }
     struct config one = config;
     for (size_t i = 0; i < bridge_client_count; i++) {

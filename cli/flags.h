@@ -15,6 +15,7 @@ struct flag {
     const char *variable; /* of the environment, with the same meaning, or NULL */
     bool many;            /* may be given several times, and all count */
     bool is_url;          /* may hold credentials, which are not shown */
+    bool is_path;         /* from the current directory, unless it is absolute */
     bool is_common;       /* -h shows it too */
     bool only_serves;     /* changes nothing for `run` and `call`, which refuse it */
     /* Comma-separated: an option of these commands, "": of all; not for a configuration file. NULL:

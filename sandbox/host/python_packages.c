@@ -1,6 +1,7 @@
 /* Which well-known packages an interpreter has, by the names of their metadata directories (PyPA,
  * recording installed projects; Debian still writes .egg-info for some). */
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,7 +117,9 @@ void box_python_look(const struct box_spec *spec, struct box_python *ret_python)
     size_t used = 0;
     defer_free struct python *python = malloc(sizeof *python);
     *ret_python = (struct box_python){};
-    if (!python || python_expect(spec, python, &fail) < 0) {
+    int r = python ? python_expect(spec, python, &fail) : -ENOMEM;
+    if (r < 0) {
+        (void)snprintf(ret_python->error, FAIL_TEXT, "%s", r == -ENOEXEC ? "" : fail_text(&fail));
         return;
     }
     (void)snprintf(ret_python->version, sizeof ret_python->version, "%s",

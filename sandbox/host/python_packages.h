@@ -8,7 +8,9 @@ struct box_python {
     char version[8]; /* "3.11"; empty: unknown, a script may choose among several */
     /* Well-known packages that are installed, best known first: "numpy 1.26.4, pandas 2.1.0". */
     char packages[BOX_PYTHON_PACKAGES];
-    bool has_pip; /* its own, or a wheel of it: packages can be installed */
+    bool has_pip;          /* its own, or a wheel of it: packages can be installed */
+    char error[FAIL_TEXT]; /* why there is no such interpreter; empty: there is, or a script chooses
+                            */
 };
 
 /* Reads some directories: for the first response to a client. */

@@ -5,6 +5,7 @@ import pathlib
 import re
 import stat
 import subprocess
+import sys
 import tempfile
 
 from client import COMMAND, SLOW, Case
@@ -41,8 +42,8 @@ class Config(Case):
         self.addCleanup(directory.cleanup)
         self.home = pathlib.Path(directory.name)
 
-    def config(self, *args, status=0, **env):
-        done = subprocess.run([*COMMAND, "config", *args], capture_output=True, text=True,
+    def config(self, *args, status=0, cwd=None, **env):
+        done = subprocess.run([*COMMAND, "config", *args], capture_output=True, text=True, cwd=cwd,
                               env={"PATH": os.environ["PATH"], "HOME": str(self.home), **env},
                               timeout=60 * SLOW)
         self.assertEqual(done.returncode, status, done.stderr)
@@ -148,7 +149,7 @@ class Config(Case):
         other = self.home / "other"
         other.mkdir()
         self.config("--host", "cursor", "--install", "--", f"--workspace={other}")
-        self.assertEqual(self.args_of(), [f"--workspace={other}"])
+        self.assertEqual(self.args_of(), ["--workspace", str(other)])
         self.config("--host", "zed", "--install", "--in-memory")
         self.assertEqual(self.args_of("zed"), [])
         settings = self.home / ".config/sandpiper/config"
@@ -164,6 +165,35 @@ class Config(Case):
             self.assertEqual(self.args_of(), [])
             self.assertIn("files stay in memory", done.stderr)
             (self.home / "Sandpiper").unlink()
+
+    def test_relative_paths_of_the_flags_become_absolute(self):
+        """A client starts the server in a directory of its own."""
+        project = self.home / "project"
+        environment = project / ".venv"
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True, timeout=60 * SLOW)
+        for name in ("data", "wheels"):
+            (self.home / name).mkdir()
+        flags = ["--workspace", "./project/.", "--python=project/.venv/bin/python", "--record", "rec", "--mount", "data:d:rw",
+                 "--cow", "--cow-store", "store", "--cache=c", "--find-links", "wheels"]
+        wanted = ["--workspace", f"{self.home}/project/.", "--python", f"{environment}/bin/python", "--record",
+                  f"{self.home}/rec", "--mount", f"{self.home}/data:d:rw", "--cow", "--cow-store", f"{self.home}/store",
+                  "--cache", f"{self.home}/c", "--find-links", f"{self.home}/wheels"]
+        self.config("--host", "cursor", "--install", "--", *flags, cwd=self.home)
+        self.assertEqual(self.args_of(), wanted)
+        shown = json.loads(self.config("--host", "cursor", "--", *flags, cwd=self.home).stdout)
+        self.assertEqual(shown["mcpServers"]["sandbox"]["args"], wanted)
+        for here in (".", "./"):
+            self.config("--host", "zed", "--install", "--", "--workspace", here, "--python", "python3", cwd=project)
+            self.assertEqual(self.args_of("zed"), ["--workspace", str(project), "--python", "python3"])
+
+    def test_what_the_server_would_refuse_is_not_installed(self):
+        (self.home / "Sandpiper").mkdir()
+        for flags, word in ((["--python", "./no/python"], "no/python"), (["--record", "Sandpiper/rec"], "overlap"),
+                            (["--workspace", "gone"], "gone")):
+            with self.subTest(flags=flags):
+                done = self.config("--host", "cursor", "--install", "--", *flags, cwd=self.home, status=2)
+                self.assertIn(word, done.stderr)
+                self.assertEqual([one.name for one in self.home.iterdir()], ["Sandpiper"])
 
     def test_installs_at_the_same_time_lose_nothing(self):
         commands = [subprocess.Popen([*COMMAND, "config", "--host", "gemini", "--install", "--in-memory", "--name", f"n{n}"],
