@@ -317,7 +317,7 @@ static void take_record(struct options *options, int argc, char **argv)
     bool is_why = strcmp(action, "why") == 0;
     bool only_cell =
         is_why && optind + 1 == argc && argv[optind][strspn(argv[optind], "0123456789")] == '\0';
-    if (optind < argc && !only_cell && strcmp(action, "list") != 0) {
+    if (optind < argc && !only_cell) {
         options->records.file = argv[optind++];
     }
     if (optind < argc && is_why) {

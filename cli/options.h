@@ -48,7 +48,7 @@ struct options {
     } call;
     struct {
         const char *action;  /* "show" */
-        const char *file;    /* NULL: the newest record */
+        const char *file;    /* or directory; NULL: the newest record */
         const char *cell;    /* why: its number, or NULL */
         const char *format;  /* export: or NULL */
         const char *output;  /* export: NULL: stdout */

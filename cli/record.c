@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,18 +25,21 @@
 
 enum { EXIT_DAMAGED = 1, EXIT_USAGE = 2 };
 
-/* The names in the directory of --record; its descriptor or -1, and says why. */
+/* The names in the directory that was named, or that of --record; its descriptor or -1, and says
+ * why. */
 static int open_directory(const struct options *options, struct record_names *ret_names)
 {
+    const char *file = options->records.file;
+    const char *directory = file ? file : options->record.directory;
     char path[PATH_MAX];
     struct fail fail = {};
     struct box_spec spec;
     box_spec_init(&spec);
-    if (!options->record.directory) {
+    if (!directory) {
         terminal_say("record: name a FILE, or the directory with --record DIR");
         return -1;
     }
-    int r = box_record_resolve(&spec, options->record.directory, path, &fail);
+    int r = box_record_resolve(&spec, directory, path, &fail);
     defer_close int fd = r < 0 ? r : record_directory_open(path, /* create= */ false, &fail);
     if (fd < 0) {
         terminal_say("record: %s", fail_text(&fail));
@@ -66,12 +70,15 @@ static int list(const struct options *options)
     return code;
 }
 
-/* Opens FILE, or the newest record of the directory. 0 or an exit code. */
+/* Opens FILE, or the newest record of a directory. 0 or an exit code. */
 static int read_book(const struct options *options, struct record_book *ret_book)
 {
     struct fail fail = {};
     OWNED(record_names_done) struct record_names names = {};
+    struct stat st;
     const char *file = options->records.file;
+    bool is_directory = file && stat(file, &st) == 0 && S_ISDIR(st.st_mode);
+    file = is_directory ? NULL : file;
     defer_close int fd = file ? -1 : open_directory(options, &names);
     if (!file && fd < 0) {
         return EXIT_USAGE;
@@ -192,7 +199,10 @@ static int why(const struct options *options, const struct record_book *book)
         terminal_say("record why: %s is not the number of a cell", given);
         return EXIT_USAGE;
     }
-    record_why(book, (json_int_t)cell, &out);
+    if (!record_why(book, (json_int_t)cell, &out)) {
+        terminal_say("record why: there is no cell %s", given);
+        return EXIT_USAGE;
+    }
     (void)fwrite(buf_bytes(&out), 1, buf_size(&out), stdout);
     return 0;
 }

@@ -29,6 +29,7 @@ const char *record_fate_text(enum record_fate fate)
 {
     static const char *const texts[] = {
         [RECORD_LIVE] = "",
+        [RECORD_CUT] = "interrupted; what it did until then stays",
         [RECORD_UNDONE] = "taken back later",
         [RECORD_GONE] = "its effect is not in the final state",
         [RECORD_DROPPED] = "ran in an interpreter of its own",
@@ -37,6 +38,11 @@ const char *record_fate_text(enum record_fate fate)
         [RECORD_NO_END] = "the record has no result of it",
     };
     return texts[fate];
+}
+
+bool record_is_live(const struct record_entry *entry)
+{
+    return entry->fate == RECORD_LIVE || entry->fate == RECORD_CUT;
 }
 
 /* --- reading --- */
@@ -95,6 +101,12 @@ static void take_cell(struct follower *follower, struct record_entry *entry)
     }
 }
 
+/* Whether the cell was interrupted by its time limit, or by its client. */
+static bool is_cut(const json_t *result)
+{
+    return strcmp(record_text(result, "state"), "interrupted") == 0;
+}
+
 static void take_result(const struct follower *follower, const json_t *result)
 {
     json_int_t call = record_number(result, "call", 0);
@@ -111,12 +123,13 @@ static void take_result(const struct follower *follower, const json_t *result)
     if (entry->fate == RECORD_DROPPED || entry->fate == RECORD_BRANCH) {
         return;
     }
-    bool kept = strcmp(state, "kept") == 0 || strcmp(state, "interrupted") == 0;
+    bool cut = is_cut(result);
+    bool kept = cut || (ran && strcmp(state, "kept") == 0);
     entry->fate = !ran ? RECORD_NOT_RUN : RECORD_GONE;
-    if (ran && kept && record_number(entry->event, "cell", 0) > 0) {
+    if (kept && record_number(entry->event, "cell", 0) > 0) {
         bool whole = strcmp(outcome, "ok") == 0 || strcmp(outcome, "error") == 0 ||
                      strcmp(outcome, "exit") == 0;
-        entry->fate = whole ? RECORD_UNDONE : RECORD_GONE; /* until it is known to be live */
+        entry->fate = whole || cut ? RECORD_UNDONE : RECORD_GONE; /* until it is known to be live */
         set_state(follower, result, position);
     } else if (strcmp(state, "restored_earlier") == 0) {
         set_state(follower, result,
@@ -135,7 +148,9 @@ static void find_live(const struct follower *follower)
         size_t at = (size_t)json_integer_value(value);
         while (at > 0) {
             struct record_entry *entry = &follower->book->entries[at - 1];
-            entry->fate = entry->fate == RECORD_UNDONE ? RECORD_LIVE : entry->fate;
+            if (entry->fate == RECORD_UNDONE) {
+                entry->fate = is_cut(entry->result) ? RECORD_CUT : RECORD_LIVE;
+            }
             at = entry->before < at ? entry->before : 0;
         }
     }

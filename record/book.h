@@ -10,8 +10,9 @@
 
 enum record_fate {
     RECORD_LIVE,    /* its effect is in the final state of its session */
+    RECORD_CUT,     /* the same, of what it did until it was interrupted */
     RECORD_UNDONE,  /* undo, restore or reset has gone back to before it */
-    RECORD_GONE,    /* its process crashed, or its time was over; or its state was lost */
+    RECORD_GONE,    /* its process crashed or was killed; or its state was lost */
     RECORD_DROPPED, /* fresh */
     RECORD_BRANCH,  /* of the session, a copy that was discarded */
     RECORD_NOT_RUN, /* refused, or cancelled */
@@ -48,6 +49,9 @@ json_int_t record_number(const json_t *object, const char *name, json_int_t miss
 
 /* The sentence about a cell's fate; "": it is live. */
 const char *record_fate_text(enum record_fate fate);
+
+/* Whether the cell led to the final state of its session. */
+bool record_is_live(const struct record_entry *entry);
 
 /* "run_python" calls with these arguments set true. */
 bool record_is_set(const struct record_entry *entry, const char *argument);

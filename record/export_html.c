@@ -135,7 +135,7 @@ static const char *class_of(const struct record_entry *entry)
     bool wrong = json_is_true(json_object_get(event, "is_error")) ||
                  json_is_true(json_object_get(event, "failed")) ||
                  strcmp(record_text(event, "decision"), "refused") == 0;
-    return is_cell && entry->fate != RECORD_LIVE && entry->fate != RECORD_DROPPED &&
+    return is_cell && !record_is_live(entry) && entry->fate != RECORD_DROPPED &&
                    entry->fate != RECORD_BRANCH
                ? (wrong ? "off bad" : "off")
            : wrong ? "bad"
@@ -175,6 +175,7 @@ static void append_cell(struct buf *out, const struct record_entry *entry)
     append_output(out, result);
     append_text(out, "out", "Out: ", result, "value");
     append_text(out, "out trace", "", result, "traceback");
+    append_text(out, "out", "Hint: ", result, "hint");
     append_text(out, "out", "", result, "refusal");
     append_images(out, json_object_get(result, "images"));
     append_text(out, "status", "", result, "status");
@@ -267,7 +268,7 @@ static void append_settings(struct buf *out, const struct record_book *book)
 {
     size_t i = 0;
     json_t *row = NULL;
-    buf_append_text(out, "<details><summary>Settings that are no defaults</summary><table>\n");
+    buf_append_text(out, "<details><summary>Changed settings</summary><table>\n");
     json_array_foreach (json_object_get(book->start, "settings"), i, row) {
         if (strcmp(record_text(row, "source"), "default") != 0) {
             buf_append_text(out, "<tr><td>");

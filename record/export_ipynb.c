@@ -110,8 +110,23 @@ static json_t *outputs_of(const json_t *result)
 
 /* --- cells --- */
 
+/* Appends the cell's fate and its status line. */
+static void append_fate(struct buf *text, const struct record_entry *entry)
+{
+    const json_t *status = json_object_get(entry->result, "status");
+    buf_appendf(text, "**cell %lld: %s**%s\n\n", (long long)record_number(entry->event, "cell", 0),
+                record_fate_text(entry->fate),
+                entry->fate == RECORD_CUT ? "; here nothing interrupts it" : "");
+    record_fence(text, "", json_string_value(status), json_string_length(status));
+}
+
 static void add_live(json_t *cells, const struct record_entry *entry)
 {
+    OWNED(buf_done) struct buf text = BUF_EMPTY;
+    if (entry->fate == RECORD_CUT) {
+        append_fate(&text, entry);
+        add_markdown(cells, &text);
+    }
     bool raised = record_text(entry->result, "traceback")[0] ||
                   strcmp(record_text(entry->result, "outcome"), "ok") != 0;
     json_t *metadata = raised ? json_pack("{s:[s]}", "tags", "raises-exception") : json_object();
@@ -124,10 +139,7 @@ static void add_other(json_t *cells, const struct record_entry *entry)
     OWNED(buf_done) struct buf text = BUF_EMPTY;
     OWNED(buf_done) struct buf printed = BUF_EMPTY;
     const json_t *code = json_object_get(entry->event, "code");
-    const json_t *status = json_object_get(entry->result, "status");
-    buf_appendf(&text, "**cell %lld: %s**\n\n", (long long)record_number(entry->event, "cell", 0),
-                record_fate_text(entry->fate));
-    record_fence(&text, "", json_string_value(status), json_string_length(status));
+    append_fate(&text, entry);
     record_fence(&text, "python", json_string_value(code), json_string_length(code));
     record_join_output(entry->result, /* stream= */ NULL, &printed);
     record_fence(&text, "", buf_bytes(&printed), buf_size(&printed));
@@ -270,7 +282,7 @@ void record_export_ipynb(const struct record_book *book, const char *session, st
             continue;
         } else if (strcmp(record_text(entry->event, "session"), session) != 0) {
             other++;
-        } else if (entry->fate == RECORD_LIVE) {
+        } else if (record_is_live(entry)) {
             add_live(cells, entry);
         } else if (json_string_length(json_object_get(entry->event, "code")) > 0) {
             add_other(cells, entry);

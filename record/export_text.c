@@ -15,6 +15,17 @@ static void append_name(const struct record_entry *entry, struct buf *out)
     buf_appendf(out, "%s%s", fate[0] ? ": " : "", fate);
 }
 
+/* The result of another call than a cell's. */
+static void append_content(const struct record_entry *entry, struct buf *out)
+{
+    size_t i = 0;
+    json_t *block = NULL;
+    json_array_foreach (json_object_get(entry->event, "content"), i, block) {
+        const json_t *text = json_object_get(block, "text");
+        buf_append(out, json_string_value(text), json_string_length(text));
+    }
+}
+
 /* --- Markdown --- */
 
 static void fence_member(struct buf *out, const char *language, const json_t *object,
@@ -33,6 +44,7 @@ void record_export_md(const struct record_book *book, const char *session, struc
         const struct record_entry *entry = &book->entries[i];
         OWNED(buf_done) struct buf name = BUF_EMPTY;
         OWNED(buf_done) struct buf printed = BUF_EMPTY;
+        OWNED(buf_done) struct buf content = BUF_EMPTY;
         if (!record_is_of(entry, session)) {
             continue;
         }
@@ -51,6 +63,9 @@ void record_export_md(const struct record_book *book, const char *session, struc
         record_fence(out, "", buf_bytes(&printed), buf_size(&printed));
         fence_member(out, "", entry->result, "value");
         fence_member(out, "", entry->result, "traceback");
+        fence_member(out, "", entry->result, "hint");
+        append_content(entry, &content);
+        record_fence(out, "", buf_bytes(&content), buf_size(&content));
         fence_member(out, "", entry->result, "status");
     }
 }
@@ -74,7 +89,8 @@ static bool is_plain_python(const struct record_entry *entry, const char *code, 
                                         "=%"};
     const char *type = record_text(entry->result, "error_type");
     const char *outcome = record_text(entry->result, "outcome");
-    bool compiled = (strcmp(outcome, "ok") == 0 || strcmp(outcome, "error") == 0) &&
+    bool compiled = (strcmp(outcome, "ok") == 0 || strcmp(outcome, "error") == 0 ||
+                     entry->fate == RECORD_CUT) &&
                     !strstr(type, "SyntaxError") && !strstr(type, "IndentationError") &&
                     !strstr(type, "TabError");
     bool indented = code[strspn(code, "\n")] == ' ' || code[strspn(code, "\n")] == '\t';
@@ -116,13 +132,14 @@ void record_export_py(const struct record_book *book, const char *session, struc
         const json_t *code = json_object_get(entry->event, "code");
         OWNED(buf_done) struct buf name = BUF_EMPTY;
         OWNED(buf_done) struct buf printed = BUF_EMPTY;
+        OWNED(buf_done) struct buf content = BUF_EMPTY;
         if (!record_is_of(entry, session)) {
             continue;
         }
         append_name(entry, &name);
         buf_append_text(out, "\n# %% ");
         comment(out, "", buf_bytes(&name), buf_size(&name));
-        if (entry->fate == RECORD_LIVE && json_string_length(code) > 0 &&
+        if (record_is_live(entry) && json_string_length(code) > 0 &&
             is_seen_whole(json_string_value(code), json_string_length(code)) &&
             is_plain_python(entry, json_string_value(code), json_string_length(code))) {
             buf_append(out, json_string_value(code), json_string_length(code));
@@ -134,6 +151,9 @@ void record_export_py(const struct record_book *book, const char *session, struc
         comment(out, "#   ", buf_bytes(&printed), buf_size(&printed));
         comment_member(out, "# Out: ", entry->result, "value");
         comment_member(out, "#   ", entry->result, "traceback");
+        comment_member(out, "# Hint: ", entry->result, "hint");
+        append_content(entry, &content);
+        comment(out, "#   ", buf_bytes(&content), buf_size(&content));
         comment_member(out, "# ", entry->result, "status");
     }
 }

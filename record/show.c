@@ -1,5 +1,6 @@
 #include "record/show.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -95,6 +96,7 @@ static void show_cell(const struct page *page, const struct record_entry *entry)
     show_output(page, result);
     block(page, NORMAL, "  Out: ", json_object_get(result, "value"));
     block(page, WRONG, "  ", json_object_get(result, "traceback"));
+    block(page, NORMAL, "  Hint: ", json_object_get(result, "hint"));
     block(page, NORMAL, "  ", json_object_get(result, "refusal"));
     show_images(page, result);
     block(page, DIM, "  ", json_object_get(result, "status"));
@@ -155,7 +157,7 @@ void record_title(const struct record_entry *entry, struct buf *out)
         buf_appendf(out, "goes on as job %lld", (long long)record_number(event, "job", 0));
     } else if (record_text(event, "tool")[0]) {
         text_of(out, event, "tool");
-        buf_append_text(out, " ");
+        buf_append_text(out, record_text(arguments, "path")[0] ? " " : "");
         text_of(out, arguments, "path");
     } else {
         record_escape_line(out, kind, strlen(kind));
@@ -363,17 +365,27 @@ static void why_other(const struct record_book *book, const struct record_entry 
     }
 }
 
-void record_why(const struct record_book *book, json_int_t cell, struct buf *out)
+/* Whether the entry is this cell, or came while it ran. of: the last cell before it, or NULL. */
+static bool belongs_to(const struct record_entry *entry, const struct record_entry *of,
+                       json_int_t cell)
 {
-    json_int_t at = 0; /* the last cell, to which events that code causes belong */
+    return of && record_number(of->event, "cell", 0) == cell &&
+           record_number(entry->event, "seq", 0) < record_number(of->result, "seq", INT64_MAX);
+}
+
+bool record_why(const struct record_book *book, json_int_t cell, struct buf *out)
+{
+    const struct record_entry *of = NULL; /* the last cell */
     size_t before = buf_size(out);
+    bool found = cell == 0;
     for (size_t i = 0; i < book->count; i++) {
         const struct record_entry *entry = &book->entries[i];
         bool is_cell = strcmp(entry->kind, "cell") == 0;
-        at = is_cell ? record_number(entry->event, "cell", 0) : at;
-        if (cell > 0 && at != cell) {
+        of = is_cell ? entry : of;
+        if (cell > 0 && !belongs_to(entry, of, cell)) {
             continue;
         }
+        found = true;
         if (is_cell) {
             why_cell(book, entry, out);
         } else {
@@ -381,6 +393,9 @@ void record_why(const struct record_book *book, json_int_t cell, struct buf *out
         }
     }
     if (buf_size(out) == before) {
-        buf_append_text(out, "Nothing was refused, and no limit was reached.\n");
+        buf_append_text(out,
+                        "Nothing that the record knows of was refused or limited; errors of the "
+                        "code are in its output.\n");
     }
+    return found;
 }

@@ -9,8 +9,8 @@ struct buf;
 void record_show(const struct record_book *book, bool colours, struct buf *out);
 
 /* Appends each refusal, limit and denial: what, why, and the setting that decides. cell: only of
- * cells with this number; 0: of all. */
-void record_why(const struct record_book *book, json_int_t cell, struct buf *out);
+ * cells with this number; 0: of all. Returns whether there is one. */
+bool record_why(const struct record_book *book, json_int_t cell, struct buf *out);
 
 /* Appends a line for `record list`: when, how long, how many cells, which host. */
 void record_summary(const struct record_book *book, struct buf *out);

@@ -195,10 +195,17 @@ static void add_protected(struct facts *facts, const struct box_spec *spec,
     if (!spec->workspace || spec->cow) {
         return;
     }
+    char count[16] = "no";
+    if (found->names > 0) {
+        (void)snprintf(count, sizeof count, "%u", found->names);
+    }
     add(facts, "settings", container,
-        "%u settings files and directories of programs outside the sandbox (.git/hooks, .vscode, "
+        "%s settings files and directories of programs outside the sandbox (.git/hooks, .vscode, "
         "...: see --allow-write in the manual) are %s; new ones are reported%s",
-        found->names, container ? "writable at this isolation level" : "read-only",
+        count,
+        found->names == 0 ? "there"
+        : container       ? "writable at this isolation level"
+                          : "read-only",
         found->shared ? "; another sandbox uses this workspace: files that it moves may be missed"
         : found->incomplete ? "; the workspace has too many entries to check all of them"
                             : "");

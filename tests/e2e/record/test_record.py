@@ -1,8 +1,10 @@
 """--record: what is kept of a server, what is said of it again, and what happens when it cannot be written."""
 import ast
 import hashlib
+import html
 import json
 import os
+import re
 import resource
 import unittest
 
@@ -183,7 +185,32 @@ class Read(Record):
         self.assertIn("timeout: 1 s limit", why)
         self.assertIn("--max-timeout 3600 (default)", why)
         self.assertIn("crashed: SIGABRT", why)
-        self.assertIn("Nothing was refused", self.command("why", path, "1"))
+        self.assertIn("Nothing that the record knows of was refused", self.command("why", path, "1"))
+        self.command("why", path, "99", status=2)
+
+    def test_directory_stands_for_its_newest_record(self):
+        path = self.analysis()
+        self.assertEqual(self.command("show", self.records), self.command("show", path))
+        self.assertEqual(self.command("list", self.records), self.command("list", "--record", self.records))
+
+    def test_why_of_a_cell_has_what_happened_in_it(self):
+        with self.server("--install", "off") as server:
+            server.python("import urllib.request\nurllib.request.urlopen('http://a.invalid/')")
+            server.call("read_file", path="gone")
+        self.assertIn("read_file gone", self.command("why", self.path()))
+        self.assertNotIn("read_file gone", self.command("why", self.path(), "1"))
+
+    def test_each_form_has_hints_and_results_of_other_calls(self):
+        (self.place / "work").mkdir()
+        with self.server("--workspace", str(self.place / "work"), "--cow") as server:
+            server.python("open('new.txt', 'w').write('x')\nopen('new.tx')")
+            server.call("list_changes")
+        hint, = {event["hint"] for event in self.events("result")}
+        for words in (["show"], ["export", "--format", "html"], ["export", "--format", "md"], ["export", "--format", "py"]):
+            text = html.unescape(self.command(*words, self.path()))
+            self.assertIn(hint, text, words)
+            self.assertRegex(text, r"list_changes[\s\S]+new.txt", words)
+            self.assertNotIn("list_changes \n", text)
 
     def test_no_control_character_reaches_a_reader(self):
         path = self.analysis()
@@ -203,14 +230,30 @@ class Read(Record):
         code = ["".join(cell["source"]) for cell in book["cells"] if cell["cell_type"] == "code"]
         self.assertEqual([source.partition("\n")[0] for source in code],
                          ["# write_file", "numbers = [int(n) for n in open('data.txt').read().split()]", "sum(numbers)",
-                          "numbers[9]", "print(numbers)", f"print({EVIL!r})", "def f(:", "!echo shell"])
+                          "numbers[9]", "while True: pass", "print(numbers)", f"print({EVIL!r})", "def f(:", "!echo shell"])
         raised = [cell for cell in book["cells"] if "raises-exception" in cell["metadata"].get("tags", ())]
-        self.assertEqual(len(raised), 2)
+        self.assertEqual(len(raised), 3)
         try:
             import nbformat
         except ImportError:
             self.skipTest("nbformat: not installed")
         nbformat.validate(nbformat.reads(json.dumps(book), 4))
+
+    def test_interrupted_cell_is_part_of_the_state(self):
+        with self.server() as server:
+            server.python("z = 1\nwhile z: pass", timeout_s=1)
+            server.python("z + 1")
+            server.python("z = 5\nwhile z: pass", timeout_s=1)
+            server.python("z", undo=True)
+        shown = self.command("show", self.path())
+        self.assertEqual(re.findall(r"^cell .*\((.*)\)$", shown, re.M),
+                         ["interrupted; what it did until then stays", "taken back later"])
+        script = self.command("export", self.path(), "--format", "py")
+        self.assertIn("interrupted; what it did until then stays\nz = 1\nwhile z: pass\n#   Traceback", script)
+        self.assertIn("# code: z = 5", script)
+        book = json.loads(self.command("export", self.path(), "--format", "ipynb"))
+        self.assertEqual([cell["cell_type"] for cell in book["cells"]],
+                         ["markdown", "markdown", "code", "code", "markdown", "code"])
 
     def test_script_compiles_whatever_the_cells_are(self):
         codes = ("  x = 1", "\n\ty = 1\n\tz = 2", "   \n  y = 1", "async with x: pass", "[x async for x in y()]", "\ufeffx = 2",
