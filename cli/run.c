@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -229,12 +230,24 @@ static void tell_gone(struct once *once, const struct run *run)
     }
 }
 
-/* For code that fails for want of a flag. A file has its hints from the guest. */
+/* Whether something waits on standard input. A terminal's is for the next program. */
+static bool has_input(void)
+{
+    int size = 0;
+    return !isatty(STDIN_FILENO) && ioctl(STDIN_FILENO, FIONREAD, &size) == 0 && size > 0;
+}
+
+/* For code that fails for want of a flag, or gets less than it may want. A file has printed its
+ * hint itself. Standard input is not read unasked: others may read it after the program, or nobody
+ * may ever close it. */
 static void tell_hint(struct once *once, const struct run *run)
 {
     const char *type = run_fact(run, RUN_ERROR_TYPE);
-    if (!once->has_stdin && strcmp(type, "EOFError") == 0) {
-        say(once, "--stdin passes standard input on");
+    const char *hint = run_fact(run, RUN_HINT);
+    if (hint[0]) {
+        say(once, hint);
+    } else if (!once->has_stdin && has_input()) {
+        say(once, "the program got no standard input; --stdin passes it on");
     } else if (once->is_alone &&
                (strcmp(type, "ModuleNotFoundError") == 0 || strcmp(type, "ImportError") == 0 ||
                 strcmp(type, "FileNotFoundError") == 0)) {

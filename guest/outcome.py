@@ -39,14 +39,14 @@ def of_process(error):
     return str.__str__(str(command)), ""
 
 
-def describe(session, result, error, no_stdin):
+def describe(session, result, error, program, no_stdin):
     """Turns result ("ok" so far) into the outcome: exit, interrupted, or error with its traceback."""
     if isinstance(error, SystemExit):
         result[2] = "exit"
         result += ("exit_code", str(exit_code(error)))
         session.add_where(result)
         return
-    if no_stdin and type(error) is EOFError and error.args == ("EOF when reading a line",):
+    if no_stdin and not program and type(error) is EOFError and error.args == ("EOF when reading a line",):
         error.args = (NO_STDIN,)
     if session.where is not None and isinstance(error, KeyboardInterrupt):
         result[2] = "interrupted"
@@ -70,7 +70,7 @@ def describe(session, result, error, no_stdin):
         text = "%s: %s\n[the traceback could not be printed: %s]\n" % (name, message, type(second).__name__)
     result += ("traceback", text + written)
     try:
-        hint = load("hints").hint_for(session, error, name, message)
+        hint = program.hint_for(error) if program else load("hints").hint_for(session, error, name, message)
     except BaseException:
         hint = None
     if hint:

@@ -53,12 +53,26 @@ def execute_file(namespace, path, source):
         raise SystemExit(1) from None
 
 
-def give_hint(error):
-    """For a program that fails for want of a flag."""
+def hint_for(error):
+    """The flag for want of which a program fails, or None."""
+    hints = load("hints")
     if isinstance(error, EOFError) and not program["stdin"]:
-        os.write(2, b"sandpiper: --stdin passes standard input on\n")
-    elif isinstance(error, (ModuleNotFoundError, FileNotFoundError)) and program["alone"]:
-        os.write(2, b"sandpiper: only the program's own file is in the sandbox; --workspace DIR lets it use a directory\n")
+        return "--stdin passes standard input on"
+    if isinstance(error, ModuleNotFoundError):
+        name = hints.distribution_for(error.name or "")
+        if name in load("distributions").KNOWN:
+            return "--preinstall %s installs it" % name
+    if isinstance(error, (ModuleNotFoundError, FileNotFoundError)) and program["alone"]:
+        return "only the program's own file is in the sandbox; --workspace DIR lets it use a directory"
+    if hints.network(error) == hints.no_network():
+        return "the sandbox has no network; --allow-host example.org lets code reach that remote host"
+    return None
+
+
+def give_hint(error):
+    hint = hint_for(error)
+    if hint:
+        os.write(2, b"sandpiper: %s\n" % hint.encode())
 
 
 def without_driver(traceback):

@@ -243,7 +243,7 @@ class Session:
         if error is None:
             self.add_where(result)
         else:
-            load("outcome").describe(self, result, error, fields.get("stdin") is None)
+            load("outcome").describe(self, result, error, program, fields.get("stdin") is None)
             box, error = self.keep_last(error), None
             self.guard(result, "the exception's variables", enter, load("stack").free, self, box, self.error_line)
         if self.notebook is not None:

@@ -101,7 +101,7 @@ struct sessions {
     struct installs *installs;         /* NULL: nothing can be installed */
     struct tool_servers *tool_servers; /* NULL: there are none */
     enum { PREINSTALL_DUE, PREINSTALL_BEGUN, PREINSTALL_OVER } preinstall;
-    char preinstall_error[480]; /* why it failed, not reported yet; empty: nothing */
+    char preinstall_error[800]; /* why it failed, not reported yet; empty: nothing */
 };
 
 /* session.c */

@@ -44,7 +44,7 @@ static void preinstall_done(void *arg, struct install_op *op)
     struct sessions *sessions = arg;
     bool cancelled = op->cancelled;
     OWNED(buf_done) struct buf text = BUF_EMPTY;
-    if (op->report.failure && install_text_brief(&op->report, &text) == 0) {
+    if (op->report.failure && install_text_compose(&op->report, &text) == 0) {
         (void)snprintf(sessions->preinstall_error, sizeof sessions->preinstall_error,
                        "--preinstall: %.*s", (int)buf_size(&text), buf_bytes(&text));
     }

@@ -5,6 +5,7 @@ import pathlib
 import re
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -268,18 +269,39 @@ class Run(Case):
         self.assertIn(b"pack/data/__main__.py: No such file", run_cli("run", "pack/data", cwd=self.program({"pack/data/x": ""})).stderr)
 
     def test_a_program_that_lacks_a_flag_gets_a_hint(self):
-        root = self.program({"imports.py": "import beside\n", "beside.py": "", "opens.py": "open('x.csv')\n", "x.csv": "", "asks.py": "input()\n"})
+        root = self.program({"imports.py": "import beside\n", "beside.py": "", "opens.py": "open('x.csv')\n", "x.csv": "", "asks.py": "input()\n",
+                             "lib.py": "import pandas\n", "net.py": "import socket\nsocket.create_connection(('192.0.2.1', 80))\n"})
+        bare = root / "bare"
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True)
         for args, flag in ((["imports.py"], b"--workspace DIR"), (["opens.py"], b"--workspace DIR"), (["asks.py"], b"--stdin"),
                            (["-c", "import beside"], b"--workspace DIR"), (["-m", "beside"], b"--workspace DIR"),
-                           (["-c", "input()"], b"--stdin"), (["--timeout", "1", "-c", "while True: pass"], b"--timeout S")):
+                           (["-c", "input()"], b"--stdin"), (["-c", "import numpy.linalg"], b"--preinstall numpy installs"),
+                           (["lib.py"], b"--preinstall pandas installs"), (["net.py"], b"--allow-host example.org"),
+                           (["-c", "import urllib.request as u; u.urlopen('http://a.invalid')"], b"--allow-host example.org"), (["--timeout", "1", "-c", "while True: pass"], b"--timeout S")):
             with self.subTest(args=args):
-                done = run_cli("run", *args, cwd=root)
+                done = run_cli("run", "--python", str(bare), *args, cwd=root)
                 self.assertRegex(done.stderr, rb"(?m)^sandpiper: .*" + flag)
+                self.assertNotIn(b"argument `stdin`", done.stderr)
                 self.assertNotIn(b"state:", done.stderr)
         for args in (["imports.py"], ["opens.py"]):
             self.assertEqual(run_cli("run", "--workspace", str(root), *args, cwd=root).stderr, b"")
         self.assertNotIn(b"sandpiper:", run_cli("run", "--workspace", str(root), "-c", "import nowhere", cwd=root).stderr)
         self.assertNotIn(b"sandpiper:", run_cli("run", "--stdin", "asks.py", cwd=root).stderr)
+
+    def test_standard_input_that_no_code_gets_is_said(self):
+        root = self.program({"reads.py": "import sys\nfor line in sys.stdin: print(line)\n"})
+        for args in (["reads.py"], ["-c", "print(list(__import__('sys').stdin))"]):
+            done = subprocess.run([*COMMAND, "run", *args], input=b"hi\n", capture_output=True, cwd=root, timeout=60 * SLOW)
+            self.assertIn(b"--stdin passes it on", done.stderr)
+            done = subprocess.run([*COMMAND, "run", "--stdin", *args], input=b"hi\n", capture_output=True, cwd=root,
+                                  timeout=60 * SLOW)
+            self.assertIn(b"hi", done.stdout)
+            self.assertEqual(done.stderr, b"")
+        reader, writer = os.pipe()  # that stays open
+        done = subprocess.run([*COMMAND, "run", "-c", "print(1)"], stdin=reader, capture_output=True, timeout=60 * SLOW)
+        os.close(reader)
+        os.close(writer)
+        self.assertEqual((done.stdout, done.stderr), (b"1\n", b""))
 
     def test_a_missing_file_is_a_usage_error(self):
         done = run_cli("run", "/nonexistent.py")

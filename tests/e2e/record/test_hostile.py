@@ -237,7 +237,7 @@ class Hostile(Record):
     def test_only_regular_files_are_read(self):
         fifo, link = self.place / "fifo", self.place / "link"
         os.mkfifo(fifo)
-        for path in (fifo, self.place, "/dev/zero"):
+        for path in (fifo, "/dev/zero"):
             self.assertIn("is not a regular file", run_cli("record", "show", str(path)).stderr.decode())
         link.symlink_to("/nowhere")
         self.assertEqual(run_cli("record", "show", str(link)).returncode, 2)
