@@ -28,7 +28,8 @@ struct config {
     const char *name;
     int install; /* switches: 0 or 1, as getopt_long(3) sets them */
     int uninstall;
-    int in_memory; /* --in-memory: --install adds no workspace */
+    int in_memory;       /* --in-memory: --install adds no workspace */
+    struct buf *changed; /* names of the clients whose files were changed */
     bool help;
     bool is_help_short;
     char **flags; /* the server's, with a NULL after the last */
@@ -129,11 +130,20 @@ static int parse(int argc, char **argv, struct config *config)
         }
     }
     if (optind < argc && strcmp(argv[optind - 1], "--") != 0) {
-        return usage("unknown option (server flags must follow \"--\"): ", argv[optind]);
+        const char *word = argv[optind];
+        char meant[NAME_MOST] = "";
+        if (bridge_client_find(word)) {
+            (void)snprintf(meant, sizeof meant, "did you mean --host %s? ", word);
+        } else if (strcmp(word, "install") == 0 || strcmp(word, "uninstall") == 0) {
+            (void)snprintf(meant, sizeof meant, "did you mean --%s? ", word);
+        }
+        terminal_say("config: %sunknown option (server flags must follow \"--\"): %.200s", meant,
+                     word);
+        return EXIT_USAGE;
     }
     config->flags = argv + optind;
-    if (!config->client && (config->file || (!config->install && !config->uninstall))) {
-        return usage("--host is missing; it takes " BRIDGE_CLIENT_NAMES, "");
+    if (!config->client && config->file) {
+        return usage("--file needs --host; it takes " BRIDGE_CLIENT_NAMES, "");
     }
     if (config->uninstall && (config->install || *config->flags)) {
         return usage("--uninstall takes neither --install nor server flags", "");
@@ -238,7 +248,7 @@ static json_t *make_argument(const struct flag *flag, const char *value)
 {
     char here[PATH_MAX];
     bool searched = strcmp(flag->name, "python") == 0 && !strchr(value, '/'); /* in PATH */
-    if (!flag->is_path || value[0] == '/' || searched) {
+    if (!flag->is_path || value[0] == '/' || value[0] == '~' || searched) {
         return json_string(value);
     }
     while (strncmp(value, "./", 2) == 0) {
@@ -329,12 +339,16 @@ static int edit_file(const struct config *config, struct box_spec *spec, const j
         return edit;
     }
     if (edit == BRIDGE_EDIT_SAME) {
-        (void)printf("%s: %s %s\n", config->client->name, file.path,
-                     entry ? "already has this entry" : "has no such entry");
+        (void)printf("%s: %s %s%s%s\n", config->client->name, file.path,
+                     entry ? "already has this entry" : "has no such entry: \"",
+                     entry ? "" : config->name,
+                     entry ? "" : "\"; --name NAME removes one of another name");
         return 0;
     }
     r = replace_write(&file, buf_bytes(&text), buf_size(&text), ret_fail);
     if (r == 0) {
+        (void)buf_appendf(config->changed, "%s%s", buf_size(config->changed) > 0 ? ", " : "",
+                          config->client->name);
         (void)printf("%s: %s \"%s\" %s %s\n", config->client->name, did[edit], config->name,
                      entry ? "in" : "from", file.path);
         if (*file.backup) {
@@ -408,8 +422,12 @@ static void print_next(const struct config *config, struct with_workspace *with,
         if (with->path[0]) {
             (void)printf("files are kept in %s (--in-memory keeps none)\n", with->path);
         }
-        (void)printf("Next: restart %s, then ask: \"run print(1) in Python\"\n",
-                     config->client ? config->client->name : "them");
+    }
+    if (config->install && buf_size(config->changed) > 0) {
+        (void)printf(
+            "Next: restart %s, where it is the server \"%s\", then ask: \"run print(1) in "
+            "Python\"\n",
+            buf_text(config->changed), config->name);
     }
 }
 
@@ -417,7 +435,8 @@ int command_config(const struct options *options)
 {
     static struct options server;
     static struct with_workspace with_workspace;
-    struct config config = {};
+    OWNED(buf_done) struct buf changed = BUF_EMPTY;
+    struct config config = {.changed = &changed};
     unsigned found = 0;
     unsigned done = 0;
     int code = parse(options->argc, options->argv, &config);

@@ -1,6 +1,7 @@
 #include "cli/options.h"
 
 #include <getopt.h>
+#include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 #include "base/limits.h"
 #include "cli/config_file.h"
 #include "cli/flags.h"
+#include "schema/near.h"
 
 enum { FLAG_NUMBER = 256, HELP_COLUMN = 22, USAGE_COLUMN = 44 };
 
@@ -128,6 +130,24 @@ int options_print_help(const char *command, bool is_short)
         (void)fputs(usage_config, stdout);
     }
     return fputs(usage_environment, stdout) < 0;
+}
+
+/* Reports an unknown word, and the flag or command that it probably means. */
+static void report_unknown(struct options *options, const char *what, const char *word)
+{
+    json_auto_t *known = json_object();
+    char written[64];
+    (void)snprintf(written, sizeof written, "%.*s", (int)strcspn(word, "="), word);
+    for (unsigned i = 0; word[0] == '-' && i < flag_count; i++) {
+        (void)json_object_set_new(known, flags[i].name, json_null());
+    }
+    for (unsigned i = 0; word[0] != '-' && i < sizeof commands / sizeof *commands; i++) {
+        (void)json_object_set_new(known, commands[i].name, json_null());
+    }
+    const char *near = near_key(known, written + strspn(written, "-"));
+    options_error(options, "unknown %s %.64s%s%s%s; sandpiper --help lists them", what, word,
+                  near ? ": did you mean " : "", near && word[0] == '-' ? "--" : "",
+                  near ? near : "");
 }
 
 void options_error(struct options *options, const char *fmt, ...)
@@ -339,7 +359,7 @@ static void take_rest(struct options *options, int argc, char **argv)
         take_record(options, argc, argv);
     }
     if (optind < argc) {
-        options_error(options, "unknown argument \"%.64s\"; see sandpiper --help", argv[optind]);
+        report_unknown(options, "argument", argv[optind]);
     }
     if (options->command == COMMAND_CALL && !options->call.tool) {
         options_error(options, "call needs a TOOL and its arguments as JSON");
@@ -379,10 +399,12 @@ void options_parse(int argc, char **argv, struct options *ret_options)
             break;
         }
         if (option == '?') {
-            options_error(options, "unknown option %.64s; sandpiper --help lists them",
-                          argv[optind - 1]);
+            report_unknown(options, "option", argv[optind - 1]);
         } else if (option == ':') {
-            options_error(options, "%.64s needs a value", argv[optind - 1]);
+            bool is_install = strcmp(argv[optind - 1], "--install") == 0;
+            options_error(options, "%.64s needs a value%s", argv[optind - 1],
+                          is_install ? "; the entry for an assistant is sandpiper config --install"
+                                     : "");
         } else if (option >= FLAG_NUMBER) {
             flag_take(options, &flags[option - FLAG_NUMBER], optarg);
         } else if (option == 'o') {

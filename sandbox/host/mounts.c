@@ -36,6 +36,17 @@ bool box_mount_is_text(const char *text)
     return true;
 }
 
+/* Whoever means a mode would get a name, and no word of it. */
+static bool is_misspelt(const char *name)
+{
+    static const char *const words[] = {"rx", "w", "wr", "rwx", "RO", "RW"};
+    bool found = false;
+    for (unsigned i = 0; i < sizeof words / sizeof *words; i++) {
+        found = found || strcmp(name, words[i]) == 0;
+    }
+    return found;
+}
+
 int box_mount_split(char *text, const char **ret_dir, const char **ret_name, bool *ret_writable,
                     struct fail *ret_fail)
 {
@@ -56,6 +67,8 @@ int box_mount_split(char *text, const char **ret_dir, const char **ret_name, boo
         why = "the directory is missing";
     } else if (name && (strspn(name, ".") == strlen(name) || strlen(name) > NAME_MAX)) {
         why = "NAME is invalid";
+    } else if (name && is_misspelt(name)) {
+        why = "NAME looks like a misspelt :rw";
     } else if (!box_mount_is_text(text) || (name && !box_mount_is_text(name))) {
         why = "path is not printable text";
     }

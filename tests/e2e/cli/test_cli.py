@@ -303,6 +303,13 @@ class Run(Case):
         os.close(writer)
         self.assertEqual((done.stdout, done.stderr), (b"1\n", b""))
 
+    def test_misspelt_words_are_named(self):
+        for args, word in ((["--workspce", "x"], b"did you mean --workspace"), (["doctor", "--memry=1G"], b"did you mean --memory"),
+                           (["docter"], b"did you mean doctor"), (["--install"], b"sandpiper config --install"),
+                           (["--zzzzzzz"], b"unknown option --zzzzzzz; ")):
+            with self.subTest(args=args):
+                self.assertIn(word, run_cli(*args, stdin=subprocess.DEVNULL).stderr)
+
     def test_a_missing_file_is_a_usage_error(self):
         done = run_cli("run", "/nonexistent.py")
         self.assertNotEqual(done.returncode, 0)

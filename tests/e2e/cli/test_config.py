@@ -182,6 +182,8 @@ class Config(Case):
         self.assertEqual(self.args_of(), wanted)
         shown = json.loads(self.config("--host", "cursor", "--", *flags, cwd=self.home).stdout)
         self.assertEqual(shown["mcpServers"]["sandbox"]["args"], wanted)
+        self.config("--host", "gemini", "--install", "--", "--workspace=~/project")
+        self.assertEqual(self.args_of("gemini"), ["--workspace", "~/project"])
         for here in (".", "./"):
             self.config("--host", "zed", "--install", "--", "--workspace", here, "--python", "python3", cwd=project)
             self.assertEqual(self.args_of("zed"), ["--workspace", str(project), "--python", "python3"])
@@ -189,7 +191,7 @@ class Config(Case):
     def test_what_the_server_would_refuse_is_not_installed(self):
         (self.home / "Sandpiper").mkdir()
         for flags, word in ((["--python", "./no/python"], "no/python"), (["--record", "Sandpiper/rec"], "overlap"),
-                            (["--workspace", "gone"], "gone")):
+                            (["--workspace", "gone"], "gone"), (["--mount", "Sandpiper:rx"], "misspelt")):
             with self.subTest(flags=flags):
                 done = self.config("--host", "cursor", "--install", "--", *flags, cwd=self.home, status=2)
                 self.assertIn(word, done.stderr)
@@ -212,12 +214,15 @@ class Config(Case):
         done = self.config("--install")
         self.assertEqual(re.findall(r"^([a-z-]+): added", done.stdout, re.M),
                          ["claude-code", "claude-desktop", "codex", "cursor"])
-        self.assertIn("Next: restart them, then ask", done.stdout)
+        self.assertIn('Next: restart claude-code, claude-desktop, codex, cursor, where it is the server "sandbox", then ask', done.stdout)
+        self.assertNotIn("Next:", self.config("--install").stdout)
+        self.assertIn(f"For {self.home}/.codex/config.toml", self.config().stderr)
         self.assertIn("sandbox", (self.home / ".codex/config.toml").read_text())
         (self.home / ".cursor/mcp.json").write_text("{")
         done = self.config("--install", "--", "--pids", "99", status=1)
         self.assertEqual(re.findall(r"^([a-z-]+): replaced", done.stdout, re.M), ["claude-code", "claude-desktop", "codex"])
         self.assertIn("is unchanged", done.stderr)
+        self.assertIn("Next: restart claude-code, claude-desktop, codex, where", done.stdout)
 
     def test_without_a_host_and_a_client_it_lists_those_it_knows(self):
         done = self.config("--install", status=2)
@@ -234,7 +239,7 @@ class Config(Case):
                 done = self.config("--host", host, "--uninstall")
                 self.assertIn(f'{host}: removed "sandbox" from {file}', done.stdout)
                 self.assertEqual(list(self.parse(path, file.read_text())[section]), ["first"])
-                self.assertIn("no such entry", self.config("--host", host, "--uninstall").stdout)
+                self.assertIn('no such entry: "sandbox"; --name NAME', self.config("--host", host, "--uninstall").stdout)
         done = self.config("--uninstall", "--name", "first")
         self.assertEqual(done.stdout.count('removed "first"'), len(HOSTS))
         for path, section in HOSTS.values():
@@ -302,11 +307,12 @@ class Config(Case):
         self.assertGreater(json.loads(done.stdout)["mcpServers"]["sandbox"]["timeout"], 1200_000)
 
     def test_mistakes_are_usage_errors(self):
-        for args, word in (([], "--host"), (["--host", "emacs"], "claude-code"),
+        for args, word in (([], "--host: claude-code"), (["--host", "emacs"], "claude-code"),
                            (["--host"], "--host"), (["--host", "zed", "--memory", "1G"], "--memory"),
                            (["--host", "zed", "--", "--memory", "x"], "--memory"),
                            (["--host", "zed", "--", "run", "-c", "1"], "run"),
-                           (["--host", "zed", "more"], "more"),
+                           (["--host", "zed", "more"], "more"), (["cursor"], "did you mean --host cursor?"),
+                           (["install"], "did you mean --install?"),
                            (["--host", "zed", "--name", "a b"], "a b"),
                            (["--host", "zed", "--name", ""], "--name"),
                            (["--file", "x.json"], "--host"), (["--uninstall"], "--uninstall")):
