@@ -65,6 +65,7 @@ static void print_row(const char *name, const char *state, const char *text)
 static void print_table(const struct box_report *report, const struct box_fact *facts,
                         unsigned count)
 {
+    const char *last = "";
     for (unsigned i = 0; i < BOX_PROTECTION_COUNT; i++) {
         const struct box_protection_report *entry = &report->protections[i];
         print_row(box_protection_name((enum box_protection)i),
@@ -74,7 +75,8 @@ static void print_table(const struct box_report *report, const struct box_fact *
             print_row("", "  so:", entry->consequence);
         }
         if (entry->remedy[0]) {
-            print_row("", "  do:", entry->remedy);
+            print_row("", "  do:", strcmp(entry->remedy, last) == 0 ? "the same" : entry->remedy);
+            last = entry->remedy;
         }
     }
     (void)putchar('\n');

@@ -91,6 +91,9 @@ int main(int argc, char **argv)
         }
         /* The tools report errors in the options, as a client shows its user the tools' results. */
     }
+    if (options.command == COMMAND_SERVE && !options.error[0] && isatty(STDIN_FILENO)) {
+        terminal_say("an assistant starts this, and speaks MCP with it; see sandpiper -h");
+    }
     if (options.command != COMMAND_SERVE) {
         open_standard();
     }

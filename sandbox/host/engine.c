@@ -6,10 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "base/own.h"
+#include "base/parse.h"
 #include "sandbox/policy/landlock.h"
 
 /* Whether a file of /proc or /sys holds exactly this word. */
@@ -88,6 +90,18 @@ static bool is_chrooted(void)
            (own.st_ino != first.st_ino || own.st_dev != first.st_dev);
 }
 
+/* RLIMIT_NPROC counts in each user namespace since Linux 5.14. */
+static bool counts_outside(void)
+{
+    struct utsname kernel = {};
+    uint64_t major = 0;
+    uint64_t minor = 0;
+    const char *rest = NULL;
+    return uname(&kernel) == 0 && parse_digits(kernel.release, &major, &rest) == 0 &&
+           *rest == '.' && parse_digits(rest + 1, &minor, &rest) == 0 &&
+           (major < 5 || (major == 5 && minor < 14));
+}
+
 void host_look(struct host *ret_host)
 {
     struct host *host = ret_host;
@@ -101,6 +115,7 @@ void host_look(struct host *ret_host)
         .memfd_noexec = file_says("/proc/sys/vm/memfd_noexec", "2"),
         .inside_userns = is_inside_userns(),
         .chrooted = is_chrooted(),
+        .counts_outside = counts_outside(),
         .proc_masked = proc_is_masked(),
     };
     find_apparmor(host->apparmor, sizeof host->apparmor);

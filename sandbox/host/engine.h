@@ -24,6 +24,7 @@ struct host {
     bool userns_clone_off; /* Debian's sysctl kernel.unprivileged_userns_clone is 0 */
     bool userns_none;      /* sysctl user.max_user_namespaces is 0 */
     bool memfd_noexec;     /* sysctl vm.memfd_noexec is 2: no program in memory can be executed */
+    bool counts_outside;   /* RLIMIT_NPROC counts the user's processes outside the sandbox too */
     bool proc_masked; /* something is mounted over parts of /proc: the kernel then refuses a new one
                        */
     int landlock_error; /* errno of the call for its version; 0: available */

@@ -267,9 +267,13 @@ static bool find_v1(struct cgroup *cgroup, const struct cgroup_place *place)
         }
     }
     if (any && cgroup->directory_count == 0) {
+        bool is_systemd = access("/run/systemd/system", F_OK) == 0; /* sd_booted(3) */
         cgroup->remedy =
-            "boot with systemd.unified_cgroup_hierarchy=1: with version 1 only root can create "
-            "groups";
+            is_systemd
+                ? "boot with systemd.unified_cgroup_hierarchy=1: with version 1 only root can "
+                  "create groups"
+                : "use a machine with control groups of version 2, or start the server as root: "
+                  "with version 1 only root can create groups";
     }
     return any;
 }

@@ -185,8 +185,9 @@ static void report_limits(const struct report_facts *facts, struct box_report *r
                    limits->pids);
         pids->remedy[0] = '\0';
     } else if (pids->state == BOX_PROTECTION_DEGRADED) {
-        set_consequence(pids,
-                        "before Linux 5.14 the user's processes outside the sandbox count too");
+        set_consequence(pids, facts->host && facts->host->counts_outside
+                                  ? "the user's processes outside the sandbox count too"
+                                  : "RLIMIT_NPROC alone enforces it");
     }
     (void)snprintf(amount, sizeof amount, limits->cpu_milli ? "--cpus %g" : "no limit requested",
                    limits->cpu_milli / 1000.0);
@@ -229,8 +230,8 @@ static void report_disk(const struct report_facts *facts, struct box_protection_
         (void)snprintf(entry->remedy, sizeof entry->remedy,
                        spec->cow ? "put the store on a file system of its own, or leave out "
                                    "--cow-store"
-                                 : "put the workspace on a file system of its own, or leave out "
-                                   "--workspace");
+                                 : "nothing on a machine of your own; for a limit, put the "
+                                   "workspace on a file system of its own");
     }
 }
 

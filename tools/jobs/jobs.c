@@ -365,8 +365,8 @@ static void job_take_file(void *arg, const char *path, uint64_t size)
  * protections that the self-test found degraded later. */
 static void report_degraded(struct tools *tools, struct run *run)
 {
-    unsigned degraded =
-        box_report_degraded(server_box_report(tools->server_box)) & ~tools->degraded_reported;
+    unsigned degraded = box_report_degraded(server_box_report(tools->server_box));
+    degraded = degraded & ~tools->degraded_reported ? degraded : 0; /* all in one list */
     for (unsigned i = 0; degraded && i < BOX_PROTECTION_COUNT; i++) {
         if (degraded & 1U << i) {
             const char *before = run_fact(run, RUN_DEGRADED);

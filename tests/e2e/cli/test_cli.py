@@ -303,6 +303,15 @@ class Run(Case):
         os.close(writer)
         self.assertEqual((done.stdout, done.stderr), (b"1\n", b""))
 
+    def test_terminal_is_told_that_an_assistant_starts_it(self):
+        ours, theirs = os.openpty()
+        with subprocess.Popen(COMMAND, stdin=theirs, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as server:
+            os.close(theirs)
+            self.assertIn(b"an assistant starts this", server.stderr.readline())
+            os.close(ours)
+            self.assertEqual(server.wait(timeout=60 * SLOW), 0)
+        self.assertEqual(subprocess.run(COMMAND, stdin=subprocess.DEVNULL, capture_output=True, timeout=60 * SLOW).stderr, b"")
+
     def test_misspelt_words_are_named(self):
         for args, word in ((["--workspce", "x"], b"did you mean --workspace"), (["doctor", "--memry=1G"], b"did you mean --memory"),
                            (["docter"], b"did you mean doctor"), (["--install"], b"sandpiper config --install"),

@@ -8,6 +8,7 @@ import os
 import pathlib
 import re
 import subprocess
+import tempfile
 import unittest
 
 from client import BINARY, DENY, SLOW, Case, Server, need_userns
@@ -125,8 +126,15 @@ class Report(Case):
         for name in LIMITS:
             self.assertEqual(layers[name]["state"], "degraded")
             self.assertTrue(layers[name]["consequence"] and layers[name]["remedy"], name)
+        self.assertNotIn("5.14", layers["pids"]["consequence"])
+        table = subprocess.run([*NO_CGROUPS, BINARY, "doctor"], capture_output=True, text=True).stdout
+        self.assertEqual(len(re.findall(r"(?m)^ +do: +the same$", table)), 2, table)
         with Server(wrap=NO_CGROUPS) as server:
             self.assertIn("isolation: degraded (memory, pids, cpu)", server.python("1").text)
+        with tempfile.TemporaryDirectory() as work, Server("--workspace", work, wrap=NO_CGROUPS) as server:
+            self.assertIn("isolation: degraded (memory, pids, cpu, disk)", server.python("1").text)
+            layers = doctor("--workspace", work)[2]
+        self.assertIn("nothing on a machine of your own", layers["disk"]["remedy"])
         for name in ("memory", "pids"):
             with self.subTest(required=name):
                 self.refused(name, "--require", name, wrap=NO_CGROUPS)
