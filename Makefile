@@ -100,7 +100,7 @@ install: all
 	meson install -C $(BUILD) --no-rebuild
 
 uninstall:
-	ninja -C $(BUILD) uninstall
+	python3 -B build-aux/uninstall.py $(BUILD)
 
 clean:
 	rm -rf $(BUILD) dist build-deb build-dist build-aarch64 build-asan build-clang build-fuzz
