@@ -241,6 +241,12 @@ int box_workspace_resolve(struct box_spec *spec, char path[PATH_MAX], struct fai
         return 0;
     }
     int r = directory_find("--workspace", spec->workspace, path, &st, ret_fail);
+    if (r < 0 && ret_fail->code == ENOENT) {
+        return fail_refuse(ret_fail, ENOENT,
+                           "--workspace %.300s: No such file or directory; make it, or name "
+                           "another: sandpiper config --install -- --workspace DIR",
+                           spec->workspace);
+    }
     r = r ? r : directory_check("--workspace", path, /* writable= */ true, ret_fail);
     r = r ? r : directory_check_stores("--workspace", path, ret_fail);
     if (r == 0) {

@@ -98,6 +98,14 @@ class Symptoms(Case):
         env = {"PATH": os.environ["PATH"], "HOME": str(self.project)}
         self.assert_quoted("home directory", self.run_cli("run", "--workspace", str(self.project), "-c", "1", env=env))
 
+    def test_a_workspace_that_is_gone(self):
+        gone = str(self.place / "gone")
+        self.assert_quoted("Invalid configuration", self.result("1", "--workspace", gone))
+
+    def test_an_index_that_nobody_reaches(self):
+        with Server("--index-url", "http://127.0.0.1:9/simple", "--cache", str(self.place / "cache")) as server:
+            self.assert_quoted("index unreachable", server.call("install_package", packages=["no-such-package-here"]).text)
+
     def test_no_network(self):
         self.assert_quoted("no network", self.result("import urllib.request as u; u.urlopen('https://example.org')"))
 
