@@ -303,7 +303,7 @@ class Run(Case):
         os.close(writer)
         self.assertEqual((done.stdout, done.stderr), (b"1\n", b""))
 
-    def test_terminal_is_told_that_an_assistant_starts_it(self):
+    def test_terminal_learns_that_an_assistant_starts_it(self):
         ours, theirs = os.openpty()
         with subprocess.Popen(COMMAND, stdin=theirs, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as server:
             os.close(theirs)
