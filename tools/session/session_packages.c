@@ -46,7 +46,7 @@ static void preinstall_done(void *arg, struct install_op *op)
     OWNED(buf_done) struct buf text = BUF_EMPTY;
     if (op->report.failure && install_text_compose(&op->report, &text) == 0) {
         (void)snprintf(sessions->preinstall_error, sizeof sessions->preinstall_error,
-                       "--preinstall: %.*s", (int)buf_size(&text), buf_bytes(&text));
+                       "--preinstall: %.*s", (int)strcspn(buf_text(&text), "\n"), buf_text(&text));
     }
     install_op_free(op);
     sessions->preinstall = PREINSTALL_OVER;
