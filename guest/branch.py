@@ -64,7 +64,7 @@ def serve(session, fields, fds, mask, children):
     own.tie()
     own.connect(fds)
     session.name = fields.get("name", b"").decode("utf-8", "replace")
-    load("native").set_title("sp-session " + session.name)
+    load("native").set_title("sp-session-" + session.name)
     session.loop = None  # its descriptors are the session's too
     checkpoint.forget_helpers()
     checkpoint.lose(children)

@@ -223,7 +223,7 @@ def sleep(mask, children):
         if sender.si_signo == branch.SIGNAL:
             branch.from_checkpoint(load("session").SESSION, mask, children)
         else:
-            load("native").set_title("sp-session " + load("session").SESSION.name)
+            load("native").set_title("sp-session-" + load("session").SESSION.name)
             return
 
 

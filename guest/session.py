@@ -586,7 +586,7 @@ def main(spare, options, notes):
     SESSION.measure_from = int(fields.get("measure_from", b"0"))
     SESSION.checkpoint_most = int(fields.get("checkpoint_most", b"0"))
     SESSION.name = fields.get("name", b"").decode("utf-8", "replace")
-    load("native").set_title("sp-session " + SESSION.name)
+    load("native").set_title("sp-session-" + SESSION.name)
     control = _socket.socket(fileno=CONTROL_FD)
     control.setblocking(True)
     SESSION.control, SESSION.package_notes = control, notes

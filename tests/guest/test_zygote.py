@@ -55,6 +55,17 @@ class Tie(unittest.TestCase):
         self.assertEqual(self.play("dead"), b"")
 
 
+class Nice(GuestCase):
+    """From 3.12 on os.fork counts threads by field 20 of /proc/self/stat, split at spaces; field 19 is the nice value."""
+
+    wrap = ("nice", "-n", "5")
+
+    def test_a_fork_is_not_taken_for_one_of_several_threads(self):
+        reply = self.run_ok("import os\nprocess = os.fork()\nif not process: os._exit(0)\nos.waitpid(process, 0)\n"
+                            "print(os.getpriority(os.PRIO_PROCESS, 0) >= 5, open('/proc/self/comm').read())")
+        self.assertEqual((reply.err, reply.out), ("", "True sp-session-defa\n\n"))
+
+
 class Zygote(GuestCase):
     preload = "json,no_such_module_here"
 

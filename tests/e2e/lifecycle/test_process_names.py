@@ -14,7 +14,7 @@ MASK = "mount --bind /proc/sys /proc/sys && mount -o remount,ro,bind /proc/sys &
 # As in most containers, no new /proc can be mounted and no control group is writable.
 BARE = ["unshare", "-Urm", "sh", "-c", "mount -t tmpfs none /sys/fs/cgroup && " + MASK, "sh"]
 
-INTERPRETERS = {"sp-keeper": 1, "sp-zygote": 1, "sp-session defa": 1, "sp-session othe": 1, "sp-checkpoint": 2, "sp-spare": 1}
+INTERPRETERS = {"sp-keeper": 1, "sp-zygote": 1, "sp-session-defa": 1, "sp-session-othe": 1, "sp-checkpoint": 2, "sp-spare": 1}
 # /proc/PID/comm has 15 bytes of the name, the command line all of it.
 FULL = {"sandpiper": 1, "sandpiper-clean": 1, "sandpiper-init": 1, **INTERPRETERS}
 
