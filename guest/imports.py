@@ -31,7 +31,7 @@ HELD_IN_C = (
 HELD = (
     "abc", "_collections_abc", "keyword", "operator", "reprlib", "collections/__init__", "collections/abc", "types", "functools",
     "codecs", "io", "enum", "copyreg", "token", "tokenize", "linecache", "textwrap", "contextlib", "ast", "traceback", "heapq",
-    "difflib", *(("warnings", "_colorize") if sys.version_info >= (3, 13) else ()),
+    "difflib", *(("warnings", "__future__", "_colorize") if sys.version_info >= (3, 13) else ()),
     *(("re/__init__", "re/_constants", "re/_parser", "re/_casefix", "re/_compiler") if sys.version_info >= (3, 11) else
       ("re", "sre_constants", "sre_parse", "sre_compile")),
 )
