@@ -16,7 +16,8 @@ TAGS = (("<execute_python>", "</execute_python>"), ("<python>", "</python>"), ("
 LOOP_USERS = frozenset(("create_task", "ensure_future", "get_running_loop"))
 LOOP_OWNERS = frozenset(("run", "run_until_complete", "run_forever", "Runner"))
 BYTE_ORDER_MARK = "\ufeff"
-WARNS_BY_MODULE = version_info >= (3, 13)
+# The compiler warns by it from 3.13 on. Made before code can clear sys.modules, after which it cannot be made.
+WARNINGS = imports.shared("warnings") if version_info >= (3, 13) else None
 FENCE_NAMES = ("", "python", "py", "python3", "ipython", "pycon", "tool_code")
 
 
@@ -76,8 +77,8 @@ def without_indent(text):
 
 def prepare_compiler(source):
     """It imports a module to normalize names, and from 3.13 on one to warn, and then looks for it in sys.modules."""
-    if WARNS_BY_MODULE and "warnings" not in IMPORTED:
-        imports.shared("warnings")
+    if WARNINGS is not None:
+        IMPORTED.setdefault("warnings", WARNINGS)
     if not source.isascii() and unicodedata is not None:
         imports.shared("unicodedata")
 

@@ -62,7 +62,6 @@ def load_first(options):
         load("calls").install()
     if sys.version_info[:2] > imports.NEWEST:
         load_rest()
-    load("language").prepare_compiler("")
     imports.shared("_posixsubprocess")  # for each session's streams.wrap_starts
     modules = len(IMPORTED)  # before the first import for the user
 
