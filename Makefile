@@ -94,7 +94,7 @@ image:
 
 format:
 	build-aux/deps.sh check
-	git ls-files '*.c' '*.h' | xargs clang-format -i
+	python3 tests/lint/c_files.py write .
 
 install: all
 	meson install -C $(BUILD) --no-rebuild

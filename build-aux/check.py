@@ -58,6 +58,7 @@ MINUTES = float(os.environ.get("CHECK_MINUTES", "inf"))
 REPEAT = os.environ.get("CHECK_REPEAT") == "1"
 BEGAN = time.monotonic()
 SLOWEST = 20
+SKIPPED = "# skipped: "
 TOO_LATE = f"not run: the check had taken CHECK_MINUTES={MINUTES:g}"
 # No test may fail because the processors are busy. With sanitizers everything takes longer.
 SLOW = {"SANDPIPER_TEST_SLOW": "4"}
@@ -112,22 +113,24 @@ class Sum:
 
 def read_tap(text):
     """(passed, failed names with their errors, [(skipped name, reason)]) of TAP text."""
-    passed, failed, skipped, error = 0, [], [], ""
+    passed, failed, skipped, error, why = 0, [], [], "", "no reason given"
     for line in text.splitlines():
         if re.match(r"# [\w.]*(Error|Exception)\b", line):
             error = error or f": {line[2:300]}"
+        if line.startswith(SKIPPED):
+            why = line.removeprefix(SKIPPED)
         found = re.match(r"(not )?ok\b\s*\d*\s*(?:- )?([^#]*)(?:#\s*(SKIP)\S*\s*(.*))?", line)
         if not found:
             continue
         bad, name, skip, reason = found.groups()
         if skip:
-            # cmocka says "not ok 3 # SKIP name"
-            skipped.append((name.strip(), reason))
+            # cmocka says "not ok 3 # SKIP name", and unit_skip says why before it
+            skipped.append((name.strip(), reason) if name.strip() else (reason, why))
         elif bad:
             failed.append(name.strip() + error)
         else:
             passed += 1
-        error = ""
+        error, why = "", "no reason given"
     return passed, failed, skipped
 
 

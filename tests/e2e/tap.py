@@ -37,7 +37,13 @@ class Tap(unittest.TestResult):
 
     @staticmethod
     def name(test):
-        return test.id().rsplit(".", 1)[-1]
+        """Of the method; of the class where its preparation failed, whose id is "setUpClass (module.Class)"."""
+        return getattr(test, "test_case", test).id().rsplit(".", 1)[-1].rstrip(")")
+
+    @staticmethod
+    def comment(text):
+        """Lines of TAP, whatever the text has of them."""
+        print("# " + "\n# ".join(text.splitlines()), flush=True)
 
     def addSuccess(self, test):
         self.line(True, self.name(test))
@@ -45,12 +51,11 @@ class Tap(unittest.TestResult):
     def addSkip(self, test, reason):
         feature = reason.split(":", 1)[0].strip()
         wanted = feature in REQUIRED or "all" in REQUIRED
-        note = f" # SKIP {reason}" if not wanted else f" # required, but {reason}"
-        self.line(not wanted, self.name(test), note)
+        note = " # SKIP " if not wanted else " # required, but "
+        self.line(not wanted, self.name(test), note + " ".join(reason.split()))
 
     def addFailure(self, test, err):
-        text = self._exc_info_to_string(err, test).rstrip()
-        print("# " + text.replace("\n", "\n# "), flush=True)
+        self.comment(self._exc_info_to_string(err, test).rstrip())
         self.line(False, self.name(test))
 
     def addError(self, test, err):
@@ -58,7 +63,7 @@ class Tap(unittest.TestResult):
 
     def addSubTest(self, test, subtest, err):
         if err is not None:
-            print(f"# in {subtest}", flush=True)
+            self.comment(f"in {subtest}")
             self.addFailure(test, err)
 
     def addExpectedFailure(self, test, err):

@@ -1,6 +1,7 @@
 """Run clang-format or clang-tidy over our C files; exit 77 (a skip for meson) where it is missing.
 
     c_files.py format SOURCE_ROOT
+    c_files.py write SOURCE_ROOT                formats the files
     c_files.py tidy SOURCE_ROOT BUILD_ROOT      (BUILD_ROOT: a directory configured with clang)
 
 BUILD_ROOT/tidy has a file for each input in which clang-tidy found nothing; it does not read the same once more.
@@ -36,15 +37,14 @@ def report(done):
     return done.returncode != 0
 
 
-def check_format(root):
+def run_format(root, *options):
     need("clang-format")
     version = subprocess.run(["clang-format", "--version"], capture_output=True, text=True).stdout
     if f"version {FORMAT_VERSION}" not in version:
-        print(f"clang-format: {version.strip()}, not version {FORMAT_VERSION}*")
+        print(f"clang-format: {version.strip()}, not version {FORMAT_VERSION}*, which alone lays out the files as they are")
         sys.exit(77)
     files = [str(path) for directory in DIRECTORIES for path in sorted((root / directory).rglob("*.[ch]"))]
-    return report(subprocess.run(["clang-format", "--dry-run", "--Werror", *files],
-                                 capture_output=True))
+    return report(subprocess.run(["clang-format", *options, *files], capture_output=True))
 
 
 def read_by_tidy(entry, settings):
@@ -89,6 +89,6 @@ def check_tidy(root, build):
 
 if __name__ == "__main__":
     source = pathlib.Path(sys.argv[2]).resolve()
-    if sys.argv[1] == "format":
-        sys.exit(check_format(source))
+    if sys.argv[1] != "tidy":
+        sys.exit(run_format(source, *(("-i",) if sys.argv[1] == "write" else ("--dry-run", "--Werror"))))
     sys.exit(check_tidy(source, pathlib.Path(sys.argv[3]).resolve()))

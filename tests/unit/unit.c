@@ -18,7 +18,7 @@ void unit_skip(const char *feature, const char *why)
         required += length;
         required += *required == ',';
     }
-    print_message("# skipped: %s\n", why);
+    print_message("# skipped: %s: %s\n", feature, why);
     skip();
 }
 

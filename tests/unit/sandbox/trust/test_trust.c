@@ -191,7 +191,7 @@ static void other_mounts_of_a_directory_are_found(void **)
 static void without_namespaces_code_writes_to_shared_memory(void **)
 {
     if (access("/dev/shm", F_OK) < 0) {
-        skip();
+        unit_skip("shm", "/dev/shm is not here");
     }
     assert_null(trust_meets(&spec, "/dev/shm/x").path);
     spec.isolation = BOX_ISOLATION_CONTAINER;
@@ -407,7 +407,7 @@ static void home_of_the_passwd_file_is_found_too(void **)
         directory_find_homes(&homes);
         assert_string_equal(homes.paths[0], "");
         if (!homes.paths[1][0]) {
-            skip(); /* this user has no entry */
+            unit_skip("passwd", "this user has no entry");
         }
         expect_no_workspace(homes.paths[1], "your home directory");
     }

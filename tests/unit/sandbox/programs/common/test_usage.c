@@ -134,7 +134,7 @@ static void a_descriptor_in_a_message_counts_as_hidden(void **)
     (void)read(info_fd, text, sizeof text - 1);
     (void)close(info_fd);
     if (!strstr(text, "scm_fds")) {
-        skip(); /* before Linux 5.11 */
+        unit_skip("scm_fds", "not before Linux 5.11");
     }
     assert_false(usage_hides(getpid()));
     assert_int_equal(packet_send(ends[0], "x", 1, &temp.fd, 1, 0), 1);

@@ -1,0 +1,77 @@
+"""What the tests print and how it is read: tap.py makes lines of TAP, build-aux/check.py names each skip with its reason."""
+import contextlib
+import importlib.util
+import io
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import tap
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def printed(case):
+    """The lines for the tests of a class."""
+    result, out = tap.Tap(), io.StringIO()
+    with contextlib.redirect_stdout(out):
+        unittest.TestSuite([unittest.defaultTestLoader.loadTestsFromTestCase(case)]).run(result)
+    return out.getvalue().splitlines()
+
+
+class Lines(unittest.TestCase):
+    def test_a_text_of_several_lines_is_a_comment(self):
+        class Case(unittest.TestCase):
+            def test_one(self):
+                with self.subTest("first\nsecond. third"):
+                    self.fail("why\r\nelse")
+
+        lines = printed(Case)
+        self.assertEqual(lines[-1], "not ok 1 - test_one")
+        self.assertEqual([line for line in lines[:-1] if not line.startswith("# ")], [])
+
+    def test_a_skip_has_the_name_of_its_test_and_its_reason_on_one_line(self):
+        class Case(unittest.TestCase):
+            def test_one(self):
+                with self.subTest("first. second"):
+                    self.skipTest("mount: not\npermitted")
+
+        class All(unittest.TestCase):
+            @classmethod
+            def setUpClass(cls):
+                raise unittest.SkipTest("root: needed")
+
+            def test_one(self):
+                pass
+
+        self.assertEqual(printed(Case), ["ok 1 - test_one # SKIP mount: not permitted"])
+        self.assertEqual(printed(All), ["ok 1 - All # SKIP root: needed"])
+
+
+class Read(unittest.TestCase):
+    def test_a_skip_of_cmocka_has_its_reason(self):
+        spec = importlib.util.spec_from_file_location("check", ROOT / "build-aux" / "check.py")
+        check = sys.modules["check"] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(check)
+        text = "TAP version 13\n1..3\n# skipped: root: needed\nnot ok 1 # SKIP one\nok 2 - two\nok 3 # SKIP three\nok 4 - four # SKIP why\n"
+        self.assertEqual(check.read_tap(text), (1, [], [("one", "root: needed"), ("three", "no reason given"), ("four", "why")]))
+
+
+class Format(unittest.TestCase):
+    def test_another_version_changes_no_file(self):
+        with tempfile.TemporaryDirectory() as directory:
+            place = pathlib.Path(directory)
+            (place / "clang-format").write_text("#!/bin/sh\necho Debian clang-format version 19.1.7\n[ $1 = --version ] || /usr/bin/touch changed\n")
+            (place / "clang-format").chmod(0o755)
+            done = subprocess.run([sys.executable, ROOT / "tests" / "lint" / "c_files.py", "write", ROOT], capture_output=True, text=True,
+                                  cwd=place, env={**os.environ, "PATH": directory})
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn("version 19.1.7, not version 14.", done.stdout)
+            self.assertFalse((place / "changed").exists())
+
+
+if __name__ == "__main__":
+    unittest.main()
