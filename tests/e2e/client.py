@@ -36,7 +36,7 @@ sys.path.append(str(ROOT / "tests" / "helpers"))
 
 from wire import LATEST, LINE_LIMIT, META, MODERN, VERSIONS, Wire  # noqa: E402, F401
 
-BINARY = os.environ.get("SANDPIPER") or str(ROOT / "build" / "sandpiper")
+BINARY = os.path.abspath(os.environ.get("SANDPIPER") or ROOT / "build" / "sandpiper")
 DENIED = os.environ.get("SANDPIPER_TEST_DENY", "").split()
 DENY = [sys.executable, "-I", str(ROOT / "tests" / "helpers" / "deny.py")]
 # The command that starts the program, here and in tests that start it themselves.
