@@ -199,7 +199,7 @@ class Run(Case):
         root = self.program({"p.py": "def wait():\n    while True: pass\nwait()\n"})
         done = run_cli("run", "--timeout", "1", str(root / "p.py"))
         self.assertEqual(done.returncode, 124)
-        self.assertRegex(done.stderr.decode(), r"in wait\n    while True: pass\nKeyboardInterrupt\nsandpiper: \[timeout: 1 s limit")
+        self.assertRegex(done.stderr.decode(), r"in wait\n    while True: pass\n(?: +\^+\n)?KeyboardInterrupt\nsandpiper: \[timeout: 1 s limit")
         self.assertEqual(done.stderr.count(b"KeyboardInterrupt"), 1)
 
     def test_a_missing_interpreter_is_reported_once(self):
