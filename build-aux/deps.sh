@@ -15,7 +15,8 @@ for group in "$@"; do
     check)
         wanted="$wanted libcmocka-dev clang libclang-rt-dev clang-format clang-tidy git util-linux
             python3-venv python3-dev python3-pip python3-numpy python3-pandas python3-matplotlib python3-scipy
-            python3-sklearn python3-pil python3-docx python3-openpyxl python3-pypdf python3-jsonschema openssl"
+            python3-sklearn python3-pil python3-docx python3-openpyxl python3-pypdf python3-jsonschema openssl
+            python3-nbformat python3-nbclient python3-ipykernel python3-pytest fish zsh bubblewrap e2fsprogs"
         # Often installed from elsewhere: any node and npm on the PATH suffice.
         command -v node >/dev/null 2>&1 || wanted="$wanted nodejs"
         command -v npm >/dev/null 2>&1 || wanted="$wanted npm"
@@ -38,8 +39,8 @@ for group in "$@"; do
         wanted="$wanted mmdebstrap debian-archive-keyring"
         command -v npm >/dev/null 2>&1 || wanted="$wanted npm"
         ;;
-    packaging) # the shells check their completions; containers; an emulated machine
-        wanted="$wanted lintian fish zsh netcat-openbsd socat crun skopeo golang-github-containers-common
+    packaging) # containers; an emulated machine
+        wanted="$wanted lintian netcat-openbsd socat crun skopeo golang-github-containers-common
             python3-yaml qemu-system-arm"
         ;;
     aarch64) # for a cross build; adds the architecture to dpkg

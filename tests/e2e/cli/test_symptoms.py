@@ -72,7 +72,7 @@ class Symptoms(Case):
     def test_no_pip(self):
         system = "/usr/bin/python3"
         if os.geteuid() or not shutil.which("unshare") or not os.path.exists(system):
-            raise unittest.SkipTest("root: mounts over the system's wheels of pip")
+            raise unittest.SkipTest("root: needed to mount over the system's wheels of pip")
         environment = self.place / "env"
         subprocess.run([system, "-m", "venv", "--without-pip", environment], check=True, stdout=subprocess.DEVNULL)
         inside = ["unshare", "--mount", "sh", "-c", WITHOUT_WHEELS, "sh", *COMMAND]

@@ -415,7 +415,7 @@ class Refused(Cow):
     def test_a_file_system_that_cannot_hold_changes(self):
         """ramfs has no extended attributes, and an overlay cannot be another one's upper layer."""
         if os.geteuid() != 0:
-            self.skipTest("root: mounts")
+            self.skipTest("root: needed to mount")
         for kind, options in (("ramfs", "mode=0755"), ("overlay", f"lowerdir={self.outside},upperdir=$1/up,workdir=$1/work")):
             script = (f'mount -t tmpfs none "$1" && mkdir "$1/up" "$1/work" "$1/fs" && mount -t {kind} -o "{options}" none "$1/fs" && '
                       'shift && exec "$@"')
@@ -428,7 +428,7 @@ class Refused(Cow):
             self.assertNotIn("--isolation=container", done.stderr)
 
 
-@unittest.skipUnless(os.geteuid() == 0, "root: mounts")
+@unittest.skipUnless(os.geteuid() == 0, "root: needed to mount")
 class Below(Cow):
     def test_what_is_mounted_below_is_not_shown_and_doctor_names_it(self):
         script = 'mount -t tmpfs none "$1" && touch "$1/hidden" && shift && "$@"'

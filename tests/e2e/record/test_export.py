@@ -10,7 +10,8 @@ from index.wheels import Wheel
 from record_case import Record
 
 PYTHON = "/usr/bin/python3"
-LIBRARIES = "import nbformat, nbclient, ipykernel, matplotlib, venv, ensurepip"
+LIBRARIES = ("nbformat", "nbclient", "ipykernel", "matplotlib", "venv", "ensurepip")
+FIND = "import sys, importlib.util as util\nprint(*(name for name in sys.argv[1:] if not util.find_spec(name)))"
 RUN = """
 import nbclient, nbformat, sys
 book = nbformat.read(sys.argv[1], 4)
@@ -40,8 +41,10 @@ CELLS = (
 
 
 @functools.lru_cache(maxsize=None)
-def has_libraries():
-    return os.path.exists(PYTHON) and subprocess.run([PYTHON, "-c", LIBRARIES], capture_output=True).returncode == 0
+def missing_libraries():
+    if not os.path.exists(PYTHON):
+        return "all of them"
+    return subprocess.run([PYTHON, "-c", FIND, *LIBRARIES], capture_output=True, text=True, check=True).stdout.strip()
 
 
 def outputs(cell):
@@ -66,7 +69,7 @@ def outputs(cell):
     return streams, values, errors, figures
 
 
-@unittest.skipUnless(has_libraries(), f"{LIBRARIES}: {PYTHON} has not all of them")
+@unittest.skipIf(missing_libraries(), f"libraries: {PYTHON} lacks {missing_libraries()}")
 class Notebook(Record):
     def test_jupyter_shows_the_same(self):
         wheels, place = self.place / "wheels", self.place / "run"
