@@ -41,11 +41,11 @@ static int make_ends(struct box *box, struct child_ends *ends, struct fail *ret_
         ends->init_fd = ends_of_init[1];
         r = init_client_start(&box->init, box->loop, ends_of_init[0]);
     }
-    if (r == 0) {
-        box->config_fd = memfd_create("sandpiper-config", MFD_CLOEXEC);
-        r = box->config_fd < 0 ? -errno : 0;
+    if (r < 0) {
+        return fail_set(ret_fail, -r, "the sandbox's descriptors");
     }
-    return r < 0 ? fail_set(ret_fail, -r, "the sandbox's descriptors") : 0;
+    box->config_fd = memfd_create("sandpiper-config", MFD_CLOEXEC);
+    return box->config_fd < 0 ? fail_set(ret_fail, errno, "memfd_create") : 0;
 }
 
 /* A missing directory of the user's is left out. A read-only one is shown as it is where ids cannot

@@ -1,4 +1,4 @@
-/* The seccomp programs of a plan. The process compiles each once: that takes milliseconds. */
+/* The seccomp programs of a plan. The process compiles each once. */
 #include "sandbox/plan/plan.h"
 #include "sandbox/policy/filter.h"
 #include "sandbox/policy/landlock.h"

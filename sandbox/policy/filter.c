@@ -15,38 +15,25 @@
 #include "sandbox/policy/landlock_abi.h"
 #include "sandbox/policy/syscalls.h"
 
-static int build_by_name(bool with_init, struct filter_program *ret_filter, struct fail *ret_fail)
-{
-    FILTER_CONTEXT context = NULL;
-    int r = filter_context_new(SCMP_ACT_ERRNO(ENOSYS), ret_filter->arch, &context, ret_fail);
-    if (r < 0) {
-        return r;
-    }
-    r = filter_add_names(context, SCMP_ACT_ALLOW, syscalls_allowed);
-    if (r == 0 && with_init) {
-        r = filter_add_names(context, SCMP_ACT_ALLOW, syscalls_init);
-    }
-    for (const char *const *name = syscalls_refused; r == 0 && *name; name++) {
-        const char *const one[] = {*name, NULL};
-        bool init_needs = false;
-        for (const char *const *init = syscalls_init; with_init && *init; init++) {
-            init_needs = init_needs ||
-                         seccomp_syscall_resolve_name(*init) == seccomp_syscall_resolve_name(*name);
-        }
-        r = init_needs ? 0 : filter_add_names(context, SCMP_ACT_ERRNO(EPERM), one);
-    }
-    r = r ? r : filter_add_personality(context);
-    return filter_export(context, r, "seccomp rules by name", ret_filter, ret_fail);
-}
-
 int filter_build_init(struct filter_program *ret_filter, struct fail *ret_fail)
 {
-    return build_by_name(true, ret_filter, ret_fail);
+    static const struct filter_named lists[] = {
+        {syscalls_init, SECCOMP_RET_ALLOW},
+        {syscalls_allowed, SECCOMP_RET_ALLOW},
+        {syscalls_refused, SECCOMP_RET_ERRNO | EPERM},
+        {},
+    };
+    return filter_build_named(lists, ret_filter, ret_fail);
 }
 
 int filter_build_names(struct filter_program *ret_filter, struct fail *ret_fail)
 {
-    return build_by_name(false, ret_filter, ret_fail);
+    static const struct filter_named lists[] = {
+        {syscalls_allowed, SECCOMP_RET_ALLOW},
+        {syscalls_refused, SECCOMP_RET_ERRNO | EPERM},
+        {},
+    };
+    return filter_build_named(lists, ret_filter, ret_fail);
 }
 
 enum { ATTRIBUTE_BYTES = 256 };

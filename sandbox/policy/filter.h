@@ -11,9 +11,9 @@ struct filter_program {
     uint32_t arch; /* whose calls it checks: AUDIT_ARCH_* of linux/audit.h; 0: this machine's */
 };
 
-/* The programs of a sandbox, which libseccomp compiles for ret_filter->arch. Each function returns
- * 0 with a program on the heap, or -errno. The most restrictive result of all programs that a
- * process carries wins, seccomp(2). */
+/* The programs of a sandbox, compiled for ret_filter->arch: by name here (filter_names.c), by
+ * argument with libseccomp. Each function returns 0 with a program on the heap, or -errno. The most
+ * restrictive result of all programs that a process carries wins, seccomp(2). */
 
 /* By name, for init: what the guest may do and the little more that init needs. Unknown calls fail
  * with ENOSYS, so that libraries fall back as on an older kernel. */

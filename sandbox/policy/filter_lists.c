@@ -1,6 +1,7 @@
-/* Allow-lists for the options of prctl(2), ioctl(2), fcntl(2), madvise(2) and setsockopt(2). Most
- * versions of Linux add an option, so the filter refuses what nobody has checked, with the errno of
- * a kernel without that option. Programs then continue as on an older kernel.
+/* Allow-lists for the options of prctl(2), ioctl(2), fcntl(2), madvise(2), personality(2) and
+ * setsockopt(2). Most versions of Linux add an option, so the filter refuses what nobody has
+ * checked, with the errno of a kernel without that option. Programs then continue as on an older
+ * kernel.
  *
  * libseccomp has no rule for "none of these values": refusing would take one rule for each value
  * outside the list. So the lists are compiled here and run before libseccomp's program. */
@@ -164,6 +165,9 @@ static const uint32_t tcp_options[] = {
     TCP_INQ};
 static const uint32_t udp_options[] = {UDP_CORK, UDP_SEGMENT, UDP_GRO};
 
+/* Reading and setting the plain personality; nothing that weakens address randomisation. */
+static const uint32_t personalities[] = {0, 0xffffffff};
+
 static const uint32_t levels[] = {SOL_SOCKET, IPPROTO_IP, IPPROTO_IPV6, IPPROTO_TCP, IPPROTO_UDP};
 
 #define LIST(name, argument, error, values)                                                        \
@@ -187,6 +191,7 @@ static const struct list {
     LIST("ioctl", 1, ENOTTY, requests),
     LIST("fcntl", 1, EINVAL, descriptor_commands),
     LIST("madvise", 2, EINVAL, advices),
+    LIST("personality", 0, ENOSYS, personalities),
     LIST("setsockopt", 1, ENOPROTOOPT, levels),
     OPTIONS(SOL_SOCKET, socket_options),
     OPTIONS(IPPROTO_IP, ip_options),

@@ -109,16 +109,6 @@ int filter_add_sockets(scmp_filter_ctx context, const struct filter_sockets *all
     return r ? r : refuse_others(context, EPROTONOSUPPORT, allowed, 2, allowed->protocols);
 }
 
-int filter_add_personality(scmp_filter_ctx context)
-{
-    int r = 0;
-    for (unsigned i = 0; r == 0 && i < 2; i++) {
-        r = seccomp_rule_add(context, SCMP_ACT_ALLOW, SCMP_SYS(personality), 1,
-                             SCMP_A0(SCMP_CMP_EQ, i ? FILTER_LOW_32 : 0));
-    }
-    return r;
-}
-
 /* libseccomp before 2.6 can write only to a descriptor. */
 int filter_export(scmp_filter_ctx context, int r, const char *rules,
                   struct filter_program *ret_filter, struct fail *ret_fail)

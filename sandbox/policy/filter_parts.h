@@ -50,8 +50,6 @@ int filter_add_names(scmp_filter_ctx context, uint32_t action, const char *const
 int filter_add_rules(scmp_filter_ctx context, const struct filter_rule *rules, size_t count);
 /* Any other family is EAFNOSUPPORT, type EPERM, protocol EPROTONOSUPPORT. */
 int filter_add_sockets(scmp_filter_ctx context, const struct filter_sockets *allowed);
-/* Allows reading and setting the plain personality; nothing that weakens address randomisation. */
-int filter_add_personality(scmp_filter_ctx context);
 /* Refusals by argument that each isolation level has, except sockets. */
 int filter_add_common(scmp_filter_ctx context);
 
@@ -64,6 +62,17 @@ int filter_export_with_lists(scmp_filter_ctx context, int r, const char *rules,
                              struct filter_program *ret_filter, struct fail *ret_fail);
 /* Puts the lists (filter_lists.c) before a program on the heap. 0, -EINVAL or -ENOMEM. */
 int filter_add_lists(struct filter_program *filter);
+
+/* Calls by name, and the action for them: SECCOMP_RET_* of linux/seccomp.h. */
+struct filter_named {
+    const char *const *names; /* NULL ends the list; what the architecture lacks is skipped */
+    uint32_t action;
+};
+/* Builds a program that decides by the call's number alone, without libseccomp, which would take
+ * milliseconds. The first list that has a call counts; others fail with ENOSYS. lists: ended by one
+ * without names. */
+int filter_build_named(const struct filter_named *lists, struct filter_program *ret_filter,
+                       struct fail *ret_fail);
 
 /* Calls that send signals; NULL ends the list. */
 extern const char *const filter_signals[];

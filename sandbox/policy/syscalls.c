@@ -203,6 +203,7 @@ const char *const syscalls_allowed[] = {
     "pidfd_open",
     "pidfd_send_signal",
     "prctl",
+    "personality",
     /* With init's ruleset (landlock_nested_ruleset()). Code makes none: rules are memory that only
      * some control groups count, and each domain has a copy of all. */
     "landlock_restrict_self",

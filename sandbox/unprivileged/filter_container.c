@@ -85,40 +85,17 @@ int filter_build_notified(const struct filter_container *container,
     return filter_export(context, r, "seccomp rules for supervised calls", ret_filter, ret_fail);
 }
 
-static bool is_in(const char *const *names, const char *name)
-{
-    while (*names && strcmp(*names, name) != 0) {
-        names++;
-    }
-    return *names != NULL;
-}
-
-/* What the guest may do at every isolation level, except calls that have a rule of their own. */
-static int add_allowed(scmp_filter_ctx context)
-{
-    int r = 0;
-    for (const char *const *name = syscalls_allowed; r == 0 && *name; name++) {
-        const char *const one[] = {*name, NULL};
-        bool own_rule = is_in(absent, *name) || is_in(refused_owners, *name) ||
-                        is_in(refused_attributes, *name);
-        r = own_rule ? 0 : filter_add_names(context, SCMP_ACT_ALLOW, one);
-    }
-    return r;
-}
-
 int filter_build_container_names(struct filter_program *ret_filter, struct fail *ret_fail)
 {
-    FILTER_CONTEXT context = NULL;
-    int r = filter_context_new(SCMP_ACT_ERRNO(ENOSYS), ret_filter->arch, &context, ret_fail);
-    if (r < 0) {
-        return r;
-    }
-    r = add_allowed(context);
-    r = r ? r : filter_add_names(context, SCMP_ACT_ERRNO(EPERM), syscalls_refused);
-    r = r ? r : filter_add_names(context, SCMP_ACT_ERRNO(EPERM), refused_owners);
-    r = r ? r : filter_add_names(context, SCMP_ACT_ERRNO(ENOTSUP), refused_attributes);
-    r = r ? r : filter_add_personality(context);
-    return filter_export(context, r, "seccomp rules by name, in a container", ret_filter, ret_fail);
+    static const struct filter_named lists[] = {
+        {absent, SECCOMP_RET_ERRNO | ENOSYS},
+        {refused_owners, SECCOMP_RET_ERRNO | EPERM},
+        {refused_attributes, SECCOMP_RET_ERRNO | ENOTSUP},
+        {syscalls_allowed, SECCOMP_RET_ALLOW},
+        {syscalls_refused, SECCOMP_RET_ERRNO | EPERM},
+        {},
+    };
+    return filter_build_named(lists, ret_filter, ret_fail);
 }
 
 int filter_build_container_arguments(const struct filter_container *container,
