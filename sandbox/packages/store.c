@@ -124,23 +124,21 @@ int packages_place(const struct box_spec *spec, bool make, char path[PATH_MAX],
 
 /* --- this server's directory --- */
 
-static void installer_ids(const struct box_spec *spec, uid_t *ret_uid, gid_t *ret_gid)
+static void find_ids(struct box_packages *packages)
 {
     struct host_facts facts;
     host_facts_read(NULL, &facts);
-    level_installer_ids(spec, &facts, ret_uid, ret_gid);
+    level_installer_ids(packages->spec, &facts, &packages->uid, &packages->gid);
 }
 
 /* Makes a directory that belongs to the installers' uid. */
 static int make_for_installers(const struct box_packages *packages, int parent_fd, const char *name)
 {
-    uid_t uid = 0;
-    gid_t gid = 0;
-    installer_ids(packages->spec, &uid, &gid);
     if (mkdirat(parent_fd, name, 0700) < 0) {
         return errno == EEXIST ? 0 : -errno;
     }
-    return uid == geteuid() || fchownat(parent_fd, name, uid, gid, AT_SYMLINK_NOFOLLOW) == 0
+    return packages->uid == geteuid() ||
+                   fchownat(parent_fd, name, packages->uid, packages->gid, AT_SYMLINK_NOFOLLOW) == 0
                ? 0
                : -errno;
 }
@@ -160,9 +158,7 @@ static int make_staging(const struct box_packages *packages)
  * directory. */
 static void name_download(const struct box_packages *packages, char name[static NAME_MAX])
 {
-    uid_t uid = 0;
-    gid_t gid = 0;
-    installer_ids(packages->spec, &uid, &gid);
+    uid_t uid = packages->uid;
     (void)snprintf(name, NAME_MAX, uid == geteuid() ? "download" : "download-%u", uid);
 }
 
@@ -201,6 +197,7 @@ static int open_in(struct box_packages *packages, struct fail *ret_fail)
     /* Code in the sandbox can read the name, proc_pid_mountinfo(5): it reveals nothing. */
     (void)getrandom(random, sizeof random, 0);
     (void)snprintf(packages->name, sizeof packages->name, "%08x%08x", random[0], random[1]);
+    find_ids(packages);
     name_download(packages, download);
     if (asprintf(&packages->layers, "%s/boxes/%s/layers", path, packages->name) < 0 ||
         asprintf(&packages->staging, "%s/boxes/%s/stage", path, packages->name) < 0 ||

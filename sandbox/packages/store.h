@@ -19,6 +19,8 @@ struct box_packages {
     char *layers;      /* absolute paths; NULL: not open */
     char *staging;
     char *download;
+    uid_t uid; /* of installers, once open */
+    gid_t gid;
     int boxes_fd;
     int directory_fd; /* boxes/NAME */
     int lock_fd;
