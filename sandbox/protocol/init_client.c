@@ -82,12 +82,15 @@ static void init_client_drop_first(struct init_client *client)
     free(packet);
 }
 
-static void init_client_flush(struct init_client *client)
+static void init_client_flush(void *arg)
 {
+    struct init_client *client = arg;
     while (client->out) {
         ssize_t sent =
             packet_send(client->fd, client->out->bytes, client->out->size, NULL, 0, MSG_DONTWAIT);
         if (sent == -EAGAIN) {
+            /* Out of memory, epoll tells nothing: the next request tries again. */
+            (void)loop_io_set(&client->io, EPOLLIN | EPOLLOUT);
             return;
         }
         init_client_drop_first(client); /* or init is gone, which the pidfd reports */
@@ -112,6 +115,7 @@ static void init_client_on_io(void *arg, uint32_t events)
         return;
     }
     loop_io_remove(&client->io);
+    loop_task_cancel(&client->task);
     if (client->on_end) {
         client->on_end(client->arg);
     }
@@ -128,6 +132,7 @@ int init_client_start(struct init_client *client, struct loop *loop, int fd)
 void init_client_close(struct init_client *client)
 {
     loop_io_remove(&client->io);
+    loop_task_cancel(&client->task);
     drop_fd(&client->fd);
     while (client->out) {
         init_client_drop_first(client);
@@ -150,6 +155,9 @@ void init_client_forget(struct init_client *client, const void *arg)
 static int init_client_queue(struct init_client *client, const struct wire_request *request,
                              size_t size)
 {
+    if (!client->io.loop) {
+        return -EPIPE;
+    }
     struct init_client_packet *packet = malloc(sizeof *packet + size);
     if (!packet) {
         return -ENOMEM;
@@ -158,7 +166,8 @@ static int init_client_queue(struct init_client *client, const struct wire_reque
     memcpy(packet->bytes, request, size);
     *client->out_end = packet;
     client->out_end = &packet->next;
-    return loop_io_set(&client->io, EPOLLIN | EPOLLOUT);
+    loop_task_queue(client->io.loop, &client->task, init_client_flush, client);
+    return 0;
 }
 
 /* Never drops a request: what the socket does not take waits, in order. */

@@ -22,6 +22,7 @@ struct init_client {
     void *arg;
     bool later; /* requests go out after the loop's turn: waking the peer must not delay that */
     struct loop_io io;
+    struct loop_task task; /* sends them */
     uint32_t last_id;
     struct init_client_request *requests;
     struct init_client_packet *out; /* what has not been sent yet */
