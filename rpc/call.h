@@ -35,11 +35,13 @@ void rpc_call_progress(struct rpc_call *call, double progress, const char *messa
 
 /* An elicitation: the client asks its user. All members are borrowed during rpc_call_elicit(). key:
  * identifies exactly what is asked, so that no response is taken for that of another elicitation.
- * schema: JSON Schema of the form, an object whose properties are of primitive types. */
+ * schema: JSON Schema of the form, an object whose properties are of primitive types. state: what
+ * the client must repeat where it makes the call again, or NULL. */
 struct rpc_elicitation {
     const char *key;
     const char *message;
     const json_t *schema;
+    const char *state;
 };
 
 enum rpc_elicitation_outcome {
@@ -48,7 +50,7 @@ enum rpc_elicitation_outcome {
     RPC_ELICITATION_DISMISSED, /* the user closed the dialogue without a choice */
     RPC_ELICITATION_NONE, /* the client cannot ask, sent something else, was silent for too long, or
                              cancelled the call */
-    RPC_ELICITATION_LATER, /* the call has ended: the client asks and makes the same call again */
+    RPC_ELICITATION_LATER, /* the call ends after fn: the client asks and makes it again */
     RPC_ELICITATION_COUNT,
 };
 
@@ -64,10 +66,11 @@ bool rpc_call_elicits_meanwhile(const struct rpc_call *call);
 /* Asks the user. Calls fn once, maybe before this returns, but not when the tool ends the call
  * meanwhile. A tool whose call waits here learns of a cancellation through fn, not through
  * cancel(). A call has at most one open elicitation.
- * Source: MCP 2025-11-25 client/elicitation; MCP 2026-07-28 basic/patterns/mrtr. The latter's
- * requestState is not sent: a client that forges a response could as well forge the user's. */
+ * Source: MCP 2025-11-25 client/elicitation; MCP 2026-07-28 basic/patterns/mrtr. */
 void rpc_call_elicit(struct rpc_call *call, const struct rpc_elicitation *elicitation,
                      rpc_elicitation_fn fn, void *arg);
+/* The state of the elicitation after which this call was made again, borrowed; NULL: none. */
+const char *rpc_call_state(const struct rpc_call *call);
 /* Nobody waits for the user any more: fn is not called. */
 void rpc_call_withdraw(struct rpc_call *call);
 

@@ -96,6 +96,11 @@ bool rpc_call_elicits_meanwhile(const struct rpc_call *call)
     return rpc_call_can_elicit(call) && call->request.context.era->elicits_meanwhile;
 }
 
+const char *rpc_call_state(const struct rpc_call *call)
+{
+    return rpc_text_plain(call->request.context.request_state);
+}
+
 void rpc_call_withdraw(struct rpc_call *call)
 {
     elicitation_drop(call->peer, call);

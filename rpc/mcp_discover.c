@@ -100,13 +100,14 @@ static void discover_elicit(struct rpc_call *call, const struct rpc_elicitation 
     }
     struct rpc_peer *peer = call->peer;
     json_t *input_request = elicitation_request(elicitation);
-    json_t *result = input_request ? json_pack("{s:s, s:{s:o}}", "resultType", "input_required",
-                                               "inputRequests", elicitation->key, input_request)
+    json_t *result = input_request ? json_pack("{s:s, s:{s:o}, s:s*}", "resultType",
+                                               "input_required", "inputRequests", elicitation->key,
+                                               input_request, "requestState", elicitation->state)
                                    : NULL;
     struct rpc_request request = {};
+    fn(arg, RPC_ELICITATION_LATER, NULL);
     (void)call_end(call, &request);
     peer_respond(peer, &request, result, MCP_KEEP_UNSAID);
-    fn(arg, RPC_ELICITATION_LATER, NULL);
 }
 
 static const struct rpc_method methods[] = {
@@ -155,6 +156,7 @@ bool mcp_discover_admit(struct rpc_peer *peer, struct rpc_request *request, cons
         return false;
     }
     request->context.input_responses = json_incref(responses);
+    request->context.request_state = json_incref(json_object_get(request->params, "requestState"));
     const json_t *capabilities = json_object_get(meta, MCP_META_CAPABILITIES);
     request->context.can_elicit = elicitation_is_declared(capabilities);
     request->context.has_tasks = mcp_tasks_declared(capabilities);

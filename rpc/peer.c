@@ -70,6 +70,7 @@ void peer_drop(struct rpc_peer *peer, struct rpc_request *request)
     json_decref(take_ptr(request->id));
     json_decref(take_ptr(request->context.progress_token));
     json_decref(take_ptr(request->context.input_responses));
+    json_decref(take_ptr(request->context.request_state));
     if (batch) {
         rpc_batch_close(peer, batch);
     }

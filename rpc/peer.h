@@ -49,6 +49,7 @@ struct request_context {
     bool has_ui;             /* the client shows views */
     bool has_structured;     /* its version has structured content, and links to resources */
     json_t *input_responses; /* owned: ElicitResults by key, or NULL */
+    json_t *request_state;   /* owned: of the result before, or NULL */
 };
 
 struct rpc_request {

@@ -1,5 +1,7 @@
 #include "tools/cell_elicitations.h"
 
+#include "base/clock.h"
+#include "base/limits.h"
 #include "base/own.h"
 #include "rpc/call.h"
 #include "tools/box/tool.h"
@@ -11,9 +13,27 @@ static void ask_first(void *arg);
 /* From the loop, so that what ends several elicitations at once asks none of them. */
 static void go_on(struct tools *tools)
 {
-    if (tools->elicitations->first && !tools->elicitations->call) {
+    const struct cell_elicitations *elicitations = tools->elicitations;
+    if (elicitations->first && !elicitations->call && !elicitations->late.loop) {
         loop_task_queue(tools->loop, &tools->elicitations->next, ask_first, tools);
     }
+}
+
+/* The first has ended. */
+static void end_first(struct tools *tools, const char *why, const json_t *content)
+{
+    struct cell_elicitation *elicitation = tools->elicitations->first;
+    tools->elicitations->first = elicitation->next;
+    elicitation->fn(elicitation, why, content);
+    go_on(tools);
+}
+
+static void nobody_responded(void *arg)
+{
+    struct tools *tools = arg;
+    tools->elicitations->first->refused = true;
+    jobs_go_on(tools->jobs, tools->elicitations->first->run);
+    end_first(tools, "The user did not respond.", NULL);
 }
 
 static void user_responded(void *arg, enum consent_outcome outcome, const char *why,
@@ -22,18 +42,23 @@ static void user_responded(void *arg, enum consent_outcome outcome, const char *
     struct tools *tools = arg;
     struct cell_elicitation *elicitation = tools->elicitations->first;
     struct rpc_call *call = take_ptr(tools->elicitations->call);
-    tools->elicitations->first = elicitation->next;
+    if (outcome == CONSENT_LATER) {
+        jobs_left(call);
+        loop_timer_arm(tools->loop, &tools->elicitations->late,
+                       clock_now_ns() + LIMIT_ELICITATION_MS * CLOCK_NS_PER_MS, nobody_responded,
+                       tools);
+        return;
+    }
     jobs_asked(tools->jobs, call);
     elicitation->refused = outcome == CONSENT_REFUSED;
     if (outcome != CONSENT_GIVEN && !why) {
         why = "The call of run_python was cancelled.";
     }
-    elicitation->fn(elicitation, why, content);
+    end_first(tools, why, content);
     if (rpc_call_cancelled(call)) { /* of which only the elicitation has learned */
         struct tool_work *work = rpc_call_data(call);
         work->cancel(work);
     }
-    go_on(tools);
 }
 
 static void ask_first(void *arg)
@@ -41,14 +66,13 @@ static void ask_first(void *arg)
     struct tools *tools = arg;
     struct cell_elicitations *elicitations = tools->elicitations;
     struct cell_elicitation *elicitation = elicitations->first;
-    struct rpc_call *call = jobs_ask(tools->jobs, elicitation->run);
+    if (!elicitation) {
+        return; /* it has been withdrawn */
+    }
+    const char *text = NULL;
+    struct rpc_call *call = jobs_ask(tools->jobs, elicitation->run, &text);
     if (!call) {
-        elicitations->first = elicitation->next;
-        elicitation->fn(
-            elicitation,
-            "It needs the user's approval, and no waiting call of this client can ask for it.",
-            NULL);
-        go_on(tools);
+        end_first(tools, text, NULL);
         return;
     }
     elicitations->call = call;
@@ -59,7 +83,8 @@ static void ask_first(void *arg)
                                    .form = elicitation->form,
                                    .flag = "--tools",
                                    .remedy = "remove ask from its grant in the file of --tools",
-                                   .each = true},
+                                   .each = elicitation->number,
+                                   .state = text},
                  user_responded, tools);
 }
 
@@ -71,6 +96,7 @@ static void ask(void *ctx, struct cell_elicitation *elicitation)
         end = &(*end)->next;
     }
     elicitation->next = NULL;
+    elicitation->number = ++tools->elicitations->asked;
     *end = elicitation;
     go_on(tools);
 }
@@ -83,14 +109,28 @@ static void withdraw(void *ctx, struct cell_elicitation *elicitation)
     while (*at && *at != elicitation) {
         at = &(*at)->next;
     }
-    if (elicitation == elicitations->first && elicitations->call) {
+    if (!*at) {
+        return;
+    }
+    if (at == &elicitations->first && elicitations->call) {
         consents_withdraw(tools->consents, tools);
         jobs_asked(tools->jobs, take_ptr(elicitations->call));
+    } else if (at == &elicitations->first && elicitations->late.loop) {
+        loop_timer_disarm(&elicitations->late);
+        jobs_go_on(tools->jobs, elicitation->run);
     }
-    if (*at) {
-        *at = elicitation->next;
-    }
+    *at = elicitation->next;
     go_on(tools);
+}
+
+void cell_elicitations_call_waits(struct tools *tools, const struct run *run)
+{
+    struct cell_elicitations *elicitations = tools->elicitations;
+    if (elicitations->late.loop && elicitations->first->run == run) {
+        loop_timer_disarm(&elicitations->late);
+        jobs_go_on(tools->jobs, elicitations->first->run);
+        go_on(tools);
+    }
 }
 
 void cell_elicitations_init(struct tools *tools)
@@ -101,4 +141,5 @@ void cell_elicitations_init(struct tools *tools)
 void cell_elicitations_done(struct tools *tools)
 {
     loop_task_cancel(&tools->elicitations->next);
+    loop_timer_disarm(&tools->elicitations->late);
 }

@@ -3,8 +3,9 @@
 #include "tools/servers/cell_elicitation.h"
 
 /* --tools: asks the user, through the client, what a cell waits for: whether a call of a tool may
- * leave, and what a tool server wants to know. One at a time. Clients of MCP 2026-07-28
- * can be asked only by ending the call, and code that ran cannot be run again: they are not. */
+ * leave, and what a tool server wants to know. One at a time. Clients of MCP 2026-07-28 can be
+ * asked only by ending the call, and code that ran cannot be run again: the cell becomes a job that
+ * waits, and the call that the client makes again with the user's response waits for that job. */
 
 struct rpc_call;
 struct tools;
@@ -13,9 +14,14 @@ struct tools;
 struct cell_elicitations {
     struct cell_asker asker;
     struct cell_elicitation *first; /* in their order */
-    struct rpc_call *call; /* through which the first is being asked; NULL: it is not yet */
+    struct rpc_call *call;  /* through which the first is being asked; NULL: it is not yet */
+    struct loop_timer late; /* the call has ended with the first, which waits for another call */
+    unsigned asked;         /* so far: numbers them */
     struct loop_task next;
 };
+
+/* A call waits for a job. */
+void cell_elicitations_call_waits(struct tools *tools, const struct run *run);
 
 void cell_elicitations_init(struct tools *tools);
 void cell_elicitations_done(struct tools *tools);

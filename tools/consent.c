@@ -132,6 +132,7 @@ static struct consent_wait *wait_new(struct consents *consents, const struct con
 void consents_ask(struct consents *consents, struct rpc_call *call, const struct consent *consent,
                   consent_fn fn, void *arg)
 {
+    char numbered[32];
     json_auto_t *schema = form(consent);
     struct consent_wait *wait = schema ? wait_new(consents, consent) : NULL;
     if (!wait) {
@@ -148,7 +149,9 @@ void consents_ask(struct consents *consents, struct rpc_call *call, const struct
         fn(arg, CONSENT_GIVEN, NULL, NULL);
         return;
     }
-    const struct rpc_elicitation elicitation = {wait->key, consent->message, schema};
+    (void)snprintf(numbered, sizeof numbered, "%s #%u", consent->kind, consent->each);
+    const struct rpc_elicitation elicitation = {consent->each ? numbered : wait->key,
+                                                consent->message, schema, consent->state};
     rpc_call_elicit(call, &elicitation, wait_responded, wait);
 }
 

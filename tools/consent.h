@@ -23,14 +23,15 @@ struct consent {
     const char *flag;    /* what allows it without asking, static: "--install on" */
     const char *remedy;  /* how the user allows it without asking; NULL: with the flag. Static */
     const json_t *form;  /* what the user fills in; NULL: nothing but that choice. Borrowed */
-    bool each;           /* asks again for what has been allowed */
+    unsigned each;       /* which elicitation it is; 0: none is made for what has been allowed */
+    const char *state;   /* what finds the call again that is made with the user's response */
 };
 
 enum consent_outcome {
     CONSENT_GIVEN,
     CONSENT_REFUSED, /* why is a sentence for the model */
     CONSENT_GONE,    /* the call was cancelled, or the server ends: the call must only be ended */
-    CONSENT_LATER,   /* the call has ended: the client asks and makes it again */
+    CONSENT_LATER,   /* the call ends after fn: the client asks and makes it again */
 };
 
 /* why: borrowed, NULL unless refused. content: of the form, borrowed; nothing has checked it. */

@@ -130,6 +130,21 @@ static bool tools_start(void *ctx, struct rpc_call *call, const char *name, json
         return true;
     }
     enum order_kind kind = registry[row].kind;
+    const char *state = rpc_call_state(call);
+    if (state && kind == ORDER_RUN) { /* the user's response to a cell that runs already */
+        unsigned number = jobs_number_of(tools->jobs, state);
+        if (number == 0) {
+            static const char unknown[] =
+                "[not run: the cell that asked the user is not known any more | to run the code "
+                "anew, send it without requestState]";
+            refuse(tools, call, name, arguments, unknown, sizeof unknown - 1);
+            return true;
+        }
+        json_t *job = json_pack("{s:i, s:O*}", "job", (int)number, "wait_s",
+                                json_object_get(checked, "wait_s"));
+        json_decref(checked);
+        checked = job;
+    }
     if (registry[row].begin == read_file_call && read_view(tools, call, checked)) {
         return true;
     }
@@ -174,7 +189,8 @@ struct owned_tools {
 static const struct jobs_hooks hooks = {.has_cell = orders_set_cell,
                                         .is_job = orders_set_job,
                                         .ended = orders_job_ended,
-                                        .returned = egress_consent_note};
+                                        .returned = egress_consent_note,
+                                        .waits = cell_elicitations_call_waits};
 
 /* --- the record --- */
 

@@ -194,6 +194,15 @@ static bool is_almost_over(const struct run *run, const struct rpc_call *call)
            run->started_ns + limit_ns <= now_ns + ALMOST_MS * CLOCK_NS_PER_MS;
 }
 
+static void become_job(struct job *job, const struct rpc_call *call)
+{
+    const struct tools *tools = job->owner->tools;
+    job->run->job = ++job->owner->last_number;
+    job->owner->hooks->is_job(tools->orders, call, job->run->job);
+    recorded_job(job->run);
+    sessions_write_output(tools->sessions, job->run);
+}
+
 static void wait_over(void *arg)
 {
     struct job_wait *wait = arg;
@@ -221,10 +230,7 @@ static void wait_over(void *arg)
         job_give_up(job, wait->call);
         return;
     }
-    run->job = ++job->owner->last_number;
-    job->owner->hooks->is_job(tools->orders, wait->call, run->job);
-    recorded_job(run);
-    sessions_write_output(tools->sessions, run);
+    become_job(job, wait->call);
     struct rpc_call *call = wait_end(wait);
     if (!rpc_call_wants_task(call) || !task_begin(job, call)) {
         job_send_running(job, call, &run->output);
@@ -239,18 +245,41 @@ static struct job_wait *wait_that_asks(const struct jobs *jobs, const struct run
         job = job->next;
     }
     struct job_wait *wait = job ? job->waits : NULL;
-    while (wait && !rpc_call_elicits_meanwhile(wait->call)) {
+    while (wait && !rpc_call_can_elicit(wait->call)) {
         wait = wait->next;
     }
     return wait;
 }
 
-struct rpc_call *jobs_ask(struct jobs *jobs, const struct run *run)
+/* Whether the cell can go on without the call, whose client makes it again. */
+static bool outlives_call(struct job *job, const struct rpc_call *call)
+{
+    if (job->run->job == 0) {
+        if (!job->at_once && jobs_count_running(job->owner) >= job->owner->tools->config.jobs) {
+            return false;
+        }
+        become_job(job, call);
+        job->unread = true;
+        job->reported = true;
+    }
+    return job_name(job);
+}
+
+struct rpc_call *jobs_ask(struct jobs *jobs, const struct run *run, const char **ret_text)
 {
     struct job_wait *wait = wait_that_asks(jobs, run);
+    *ret_text = "It needs the user's approval, and no waiting call of this client can ask for it.";
     if (!wait) {
         return NULL;
     }
+    bool meanwhile = rpc_call_elicits_meanwhile(wait->call);
+    if (!meanwhile && !outlives_call(wait->job, wait->call)) {
+        *ret_text =
+            "It needs the user's approval, for which the cell must become a job, and no "
+            "further one can begin (--jobs).";
+        return NULL;
+    }
+    *ret_text = meanwhile ? NULL : wait->job->task.id;
     wait->asks_ns = clock_now_ns();
     loop_timer_disarm(&wait->over);
     sessions_stop_clock(jobs->tools->sessions, wait->job->run, true);
@@ -264,7 +293,17 @@ void jobs_asked(struct jobs *jobs, struct rpc_call *call)
         wait->until_ns += clock_now_ns() - wait->asks_ns;
         loop_timer_arm(jobs->tools->loop, &wait->over, wait->until_ns, wait_over, wait);
     }
-    sessions_stop_clock(jobs->tools->sessions, wait->job->run, false);
+    jobs_go_on(jobs, wait->job->run);
+}
+
+void jobs_left(struct rpc_call *call)
+{
+    (void)wait_end(rpc_call_data(call));
+}
+
+void jobs_go_on(struct jobs *jobs, struct run *run)
+{
+    sessions_stop_clock(jobs->tools->sessions, run, false);
 }
 
 /* Returns false when there is no memory, and has ended the call then. */
@@ -502,8 +541,15 @@ void jobs_wait(struct jobs *jobs, struct rpc_call *call, const json_t *arguments
     if (job->ended_ns > 0) {
         job_send(job, call, stops ? "[the job had already ended]\n" : "");
         job->fetched = true;
-    } else if (wait_add(job, call, jobs_wait_ms(jobs->tools, arguments)) && stops) {
+        return;
+    }
+    if (!wait_add(job, call, jobs_wait_ms(jobs->tools, arguments))) {
+        return;
+    }
+    if (stops) {
         jobs_stop(jobs, job->run->job);
+    } else {
+        jobs->hooks->waits(jobs->tools, job->run);
     }
 }
 

@@ -26,6 +26,7 @@ struct jobs_hooks {
     void (*is_job)(struct orders *orders, const struct rpc_call *call, unsigned number);
     void (*ended)(struct orders *orders, unsigned number); /* a job */
     void (*returned)(struct tools *tools, const struct rpc_call *call, struct run *run);
+    void (*waits)(struct tools *tools, const struct run *run); /* one more call waits for it */
 };
 
 struct jobs {
@@ -47,13 +48,24 @@ uint64_t jobs_wait_ms(const struct tools *tools, const json_t *arguments);
 /* Runs in the session of this name, and ends the call in time. Takes the run. */
 void jobs_begin(struct jobs *jobs, struct rpc_call *call, struct run *run, const json_t *arguments);
 
+/* The number of the job for which a call waits that is made again with this state; see jobs_ask().
+ * 0: there is none. */
+unsigned jobs_number_of(const struct jobs *jobs, const char *state);
+
 /* A call with job or stop: waits for a job, and ends the call. */
 void jobs_wait(struct jobs *jobs, struct rpc_call *call, const json_t *arguments);
 
-/* The call that waits for the run and through which the user can be asked meanwhile: until
- * jobs_asked() it goes on waiting, and the run's time stands still. NULL: there is none. */
-struct rpc_call *jobs_ask(struct jobs *jobs, const struct run *run);
+/* The call that waits for the run and through which the user can be asked. The run's time stands
+ * still until one of the others is called. *ret_text: the state for a client that can only be asked
+ * by ending the call: the run is a job then. NULL: there is no such call, and *ret_text says why.
+ */
+struct rpc_call *jobs_ask(struct jobs *jobs, const struct run *run, const char **ret_text);
+/* The call goes on waiting. */
 void jobs_asked(struct jobs *jobs, struct rpc_call *call);
+/* The call is about to end; the time still stands still. */
+void jobs_left(struct rpc_call *call);
+/* It does no longer. */
+void jobs_go_on(struct jobs *jobs, struct run *run);
 
 /* A later call gives up what this job does. */
 void jobs_stop(struct jobs *jobs, unsigned number);

@@ -24,6 +24,10 @@ unsigned jobs_count_running(const struct jobs *jobs);
 /* NULL: there is none of that number. */
 struct job *jobs_find(const struct jobs *jobs, unsigned number);
 
+/* --- tasks.c --- */
+/* Gives the job an id unless it has one. Returns false when there are no random numbers. */
+bool job_name(struct job *job);
+
 /* --- jobs_text.c --- */
 unsigned job_seconds(const struct job *job);
 /* Appends the lines about jobs that have ended, which no result has said yet. */

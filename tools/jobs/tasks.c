@@ -71,18 +71,35 @@ static void make_task(const struct job *job, struct buf *text, struct rpc_task *
     };
 }
 
-bool task_begin(struct job *job, struct rpc_call *call)
+bool job_name(struct job *job)
 {
-    OWNED(buf_done) struct buf text = BUF_EMPTY;
-    struct rpc_task task;
-    struct timespec now = {};
     unsigned char random[16];
+    if (job->task.id[0]) {
+        return true;
+    }
     if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random) {
         return false;
     }
     size_t at = (size_t)snprintf(job->task.id, sizeof job->task.id, "job-%u-", job->run->job);
     for (size_t i = 0; i < sizeof random; i++, at += 2) {
         (void)snprintf(job->task.id + at, 3, "%02x", random[i]);
+    }
+    return true;
+}
+
+unsigned jobs_number_of(const struct jobs *jobs, const char *state)
+{
+    const struct job *job = find(jobs, state);
+    return job ? job->run->job : 0;
+}
+
+bool task_begin(struct job *job, struct rpc_call *call)
+{
+    OWNED(buf_done) struct buf text = BUF_EMPTY;
+    struct rpc_task task;
+    struct timespec now = {};
+    if (!job_name(job)) {
+        return false;
     }
     (void)clock_gettime(CLOCK_REALTIME, &now);
     job->task.created_ns = clock_now_ns();

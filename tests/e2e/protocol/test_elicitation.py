@@ -52,6 +52,9 @@ class ModernServer(Server):
             (key, question), = result["inputRequests"].items()
             self.questions.append(question)
             params["inputResponses"] = {key: self.answers.pop(0)}
+            params.pop("requestState", None)
+            if "requestState" in result:
+                params["requestState"] = result["requestState"]
 
 
 class Quiet(http.server.BaseHTTPRequestHandler):

@@ -8,7 +8,7 @@ from tools_case import BEGIN, ToolsCase
 
 sys.path.append(str(ROOT / "tests" / "e2e" / "protocol"))
 
-from test_elicitation import ACCEPT, DECLINE, AskingServer, ModernServer  # noqa: E402
+from test_elicitation import ACCEPT, DECLINE, META, AskingServer, ModernServer  # noqa: E402
 
 ASK = {"add": {"ask": True}}
 
@@ -80,11 +80,9 @@ class Grants(Elicitations):
             self.assertEqual((server.questions, self.counter()), ([], 0))
 
     def test_clients_that_cannot_be_asked_in_the_middle_of_a_call(self):
-        plain = {"initialize": True}
-        for kind, options in ((Server, plain), (ModernServer, {})):
-            with self.subTest(kind=kind), self.asking(kind=kind) as server:
-                text = self.python(server, "stand.add()").text
-                self.assertIn("PermissionError: not approved: stand.add. It needs the user", text)
+        with self.asking(kind=Server) as server:
+            text = self.python(server, "stand.add()").text
+            self.assertIn("PermissionError: not approved: stand.add. It needs the user", text)
         self.assertEqual(self.counter(), 0)
 
     def test_threads_ask_one_after_the_other(self):
@@ -104,6 +102,86 @@ sorted(said)"""
             server.answers = [DECLINE, *[ACCEPT] * 5]
             self.assertIn("Out: ['1', '2', 'no', 'no', 'no', 'no']", self.python(server, code).output)
             self.assertEqual(self.counter(), 2)
+
+
+class Modern(Elicitations):
+    """Clients of 2026-07-28 are asked by a result; the same cell goes on when they make the call again."""
+
+    def call(self, server, code, arguments=None, **more):
+        params = {"name": "run_python", "arguments": arguments or {"code": BEGIN + code}, "_meta": {
+            META + "protocolVersion": "2026-07-28", META + "clientCapabilities": {"elicitation": {}}}, **more}
+        return server.request("tools/call", params)["result"]
+
+    def again(self, server, code, asked, *answers, **more):
+        responses = dict(zip(asked["inputRequests"], answers))
+        return self.call(server, code, inputResponses=responses, requestState=asked["requestState"], **more)
+
+    def test_the_cell_waits_and_goes_on(self):
+        with self.asking(kind=ModernServer) as server:
+            server.answers = [ACCEPT, DECLINE, ACCEPT]
+            code = """print('once', flush=True)
+for by in (2, 3, 4):
+    try: stand.add(by=by)
+    except PermissionError as error: print(error)
+n = globals().get('n', 0) + 1
+n"""
+            result = self.python(server, code)
+            self.assertEqual(result.output.count("once"), 1)
+            self.assertIn("The user declined", result.output)
+            self.assertIn("Out: 1", result.output)
+            shown = [question["params"]["message"] for question in server.questions]
+            self.assertEqual([f'{{"by":{by}}}' in text for by, text in zip((2, 3, 4), shown)], [True] * 3)
+            self.assertEqual(self.counter(), 6)
+            self.assertIn("Out: 1", self.python(server, "n").output)
+
+    def test_one_response_allows_one_call(self):
+        with self.asking(kind=ModernServer) as server:
+            code = "stand.add(by=1), stand.add(by=100)"
+            first = self.call(server, code)
+            second = self.again(server, code, first, ACCEPT)
+            self.assertEqual((second["resultType"], self.counter()), ("input_required", 1))
+            third = self.again(server, code, first, ACCEPT)  # the same response once more
+            self.assertEqual((third["resultType"], self.counter()), ("input_required", 1))
+            last = self.again(server, code, third, DECLINE)
+            self.assertIn("not approved", last["content"][0]["text"])
+            self.assertEqual(self.counter(), 1)
+            late = self.again(server, code, first, ACCEPT)  # after its end
+            self.assertIn("not approved", late["content"][0]["text"])
+            self.assertEqual(self.counter(), 1)
+
+    def test_code_is_not_run_again_for_a_cell_that_is_not_known(self):
+        with self.asking(kind=ModernServer) as server:
+            result = self.call(server, "stand.rows(page=0)", requestState="job-1-0", inputResponses={"tool #1": ACCEPT})
+            self.assertIn("not run: the cell that asked", result["content"][0]["text"])
+            self.assertEqual(self.requests("tools/call rows"), 0)
+
+    def test_a_client_that_does_not_come_back_can_stop_the_cell_or_wait_for_it(self):
+        with self.asking(kind=ModernServer) as server:
+            self.assertEqual(self.call(server, "stand.add()")["resultType"], "input_required")
+            asked = self.call(server, "", {"job": 1})
+            self.assertEqual(asked["resultType"], "input_required")
+            stopped = self.call(server, "", {"job": 1, "stop": True})
+            self.assertIn("stopped: job 1", stopped["content"][0]["text"])
+            self.assertIn("Out: 1", self.python(server, "1").output)
+            self.assertEqual(self.counter(), 0)
+
+    def test_without_a_free_job_it_is_refused_with_the_reason(self):
+        with self.asking(kind=ModernServer, flags=("--wait", "25", "--jobs", "1")) as server:
+            self.call(server, "", {"code": "while True: pass", "session": "other", "wait_s": 0, "timeout_s": 600})
+            self.assertIn("(--jobs)", self.call(server, "stand.add()")["content"][0]["text"])
+            self.assertEqual(self.counter(), 0)
+
+    def test_the_time_limit_does_not_run(self):
+        with self.asking(kind=ModernServer) as server:
+            asked = self.call(server, "", {"code": BEGIN + "stand.add()", "timeout_s": 1})
+            time.sleep(2)  # as long as a user may think; the limit is one second
+            result = self.again(server, "stand.add()", asked, ACCEPT)
+            self.assertIn("Out: '1'", result["content"][0]["text"])
+
+    def test_forms_of_tool_servers(self):
+        with self.asking("--era", "legacy", kind=ModernServer) as server:
+            server.answers = [{"action": "accept", "content": {"name": "Ada"}}]
+            self.assertIn("{'name': 'Ada'}", self.python(server, "stand.asks()").output)
 
 
 class Time(Elicitations):
