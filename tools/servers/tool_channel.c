@@ -379,6 +379,7 @@ static struct channel_call *call_new(struct tool_channel *channel, const char *i
         call->server = server;
         call->cell = channel->run->cell;
         call->call.run = channel->run;
+        call->call.session = channel->session;
         call->call.refusals = &channel->refusals;
         call->call.leave = call_leaves;
         call->call.done = call_done;

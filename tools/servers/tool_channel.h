@@ -10,6 +10,7 @@ struct channel_call;
 
 struct tool_channel {
     struct tool_servers *servers; /* NULL: without --tools */
+    uint32_t session;             /* its number, which no other has */
     struct box_session *guest;    /* NULL: none */
     struct run *run;              /* NULL: none, and nothing can be called */
     struct channel_call *calls;

@@ -29,6 +29,8 @@ enum {
     EXIT_MS = 200 /* from the end of its stdout to its exit, which says more */
 };
 
+#define SEVERAL UINT32_MAX /* sessions */
+
 enum server_state { SERVER_DOWN, SERVER_STARTING, SERVER_LISTING, SERVER_UP };
 
 struct tool_server {
@@ -51,6 +53,7 @@ struct tool_server {
     struct tool_call *queue; /* in order */
     struct tool_call *sent;
     unsigned sent_count;
+    uint32_t left; /* the session of cancelled calls, which may be at work; 0: there are none */
     struct tool_elicitations elicitations;
     char exit[WHY_BYTES]; /* how the program has exited; empty: it runs */
 };
@@ -210,6 +213,7 @@ void tool_server_drop(struct tool_call *call)
 {
     struct tool_server *server = call->server;
     if (call->request) {
+        server->left = server->left && server->left != call->session ? SEVERAL : call->session;
         rpc_client_cancel(server->client, call->request);
         remove_sent(call);
         send_calls(server);
@@ -225,6 +229,7 @@ static void release(struct tool_server *server)
     loop_timer_disarm(&server->listing);
     loop_task_cancel(&server->down);
     tool_log_end(&server->log);
+    server->left = 0;
     tool_elicitations_drop(&server->elicitations, NULL);
     rpc_client_free(take_ptr(server->client));
     box_program_end(take_ptr(server->program));
@@ -373,12 +378,13 @@ static void list_tools(void *arg)
 
 /* For which call the server asks, which its request does not say: any of one run is as good, since
  * the user sees the question with that run. NULL: there are calls of several, whose users would be
- * asked for one another. */
+ * asked for one another, or a call of another session was cancelled: nothing says that its end has
+ * come. */
 static struct tool_call *asking_call(const struct tool_server *server)
 {
     struct tool_call *oldest = NULL;
     for (struct tool_call *call = server->sent; call; call = call->next) {
-        if (call->run != server->sent->run) {
+        if (call->run != server->sent->run || (server->left && server->left != call->session)) {
             return NULL;
         }
         oldest = call;

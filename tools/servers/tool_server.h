@@ -24,6 +24,7 @@ struct tool_call {
     const char *tool;
     json_t *arguments;  /* owned by the owner, as is the name */
     struct run *run;    /* that calls it */
+    uint32_t session;   /* of the run */
     unsigned *refusals; /* of the user's in that run, borrowed */
     unsigned request;   /* 0: it has not left */
     /* The call's turn has come. False: it must not leave; it has been ended, or freed. */

@@ -65,6 +65,7 @@ static struct session *session_new(struct sessions *sessions, const char *name)
         session->owner = sessions;
         session->serial = ++sessions->last_serial;
         session->calls.servers = sessions->tool_servers;
+        session->calls.session = session->serial;
         (void)snprintf(session->name, sizeof session->name, "%s", name);
         output_init(&session->next_result.between);
         session->next = sessions->list;

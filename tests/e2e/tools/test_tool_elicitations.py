@@ -314,7 +314,9 @@ class OfServers(Elicitations):
             while self.requests("notifications/cancelled ") == 0:
                 server.read("nothing")
             server.answers = [DECLINE]
-            self.python(server, "stand.asks()")
+            self.python(server, "stand.asks()")  # for all that is known it is the cancelled call that asks
+            self.assertEqual(server.questions, [])
+            self.python(server, "stand.asks()", session="other")
             self.assertEqual(len(server.questions), 1)
 
     def test_a_call_that_ends_withdraws_its_servers_elicitation(self):
