@@ -2,7 +2,7 @@
 import os
 import unittest
 
-from client import Server
+from client import ROOT, Server
 from tools_case import BEGIN, ToolsCase
 
 SUM = 37492500  # of the stand-in's rows
@@ -21,6 +21,15 @@ class Calls(ToolsCase):
                 self.assertLess(len(result.text), 300)
                 self.assertEqual(self.requests("tools/call rows"), 50)
                 self.assertRegex(result.status.field("tools"), r"^stand\.rows ×50 \(\d+\.\d s\)$")
+
+    def test_the_table_of_the_documentation(self):
+        """Bytes: the texts of all results. Without --tools, those of the pages, as their server sends them."""
+        with self.server() as server:
+            pages = self.python(server, "import json\nprint(sum(len(json.dumps(stand.rows(page=page))) for page in range(50)))")
+            calls = self.requests("tools/call rows")
+        text = (ROOT / "docs" / "TOOLS.md").read_text()
+        size = int(pages.output)
+        self.assertIn(f"| without `--tools` | {calls} | {size:,} | {round(size / 4, -2):,.0f} |", text)
 
     def test_results_are_python_values(self):
         kinds = {"image": "b'\\x89PNG bytes' image/png", "json": "{'a': [1, 2]}", "text": "plain [1] {", "many": "['one', [2]]",
