@@ -1,4 +1,4 @@
-/* Programs that decide by the number of a call alone. Sorted by number, the lists make less than a
+/* Programs that decide by the number of a call alone. Sorted by number, the lists make about a
  * hundred ranges with the same action each; the program finds the range by halving. The kernel runs
  * it once for each number that is allowed: it keeps the result (Linux 5.11). */
 #include <stdlib.h>
