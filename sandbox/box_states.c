@@ -126,6 +126,7 @@ void box_states_note(struct box *box, const char *path)
     if (strlen(path) < sizeof request.path) {
         memcpy(request.path, path, strlen(path) + 1);
         (void)ask(box, &request, NULL, NULL);
+        box->keeper.is_fresh = true; /* code of the next call could remove the file first */
     }
 }
 

@@ -94,7 +94,7 @@ struct box {
         unsigned started;
         int watch_fd;  /* its inotify instance, or -1 */
         int greet_fd;  /* its socket for sessions (wire_touch), or -1 */
-        bool is_fresh; /* it may still be looking for the first time */
+        bool is_fresh; /* it may not have seen yet what is there, or what a file tool wrote */
         bool watches;  /* reports whatever changes */
         bool is_blind; /* there are too many files: it checks none */
     } keeper;
