@@ -213,7 +213,7 @@ static void what_led_to_the_final_state_is_live(void **)
     put(buf_bytes(&text), buf_size(&text));
     assert_int_equal(record_book_read(AT_FDCWD, path, &book, &fail), 0);
     static const enum record_fate expected[] = {RECORD_LIVE, RECORD_LIVE, RECORD_UNDONE,
-                                                RECORD_GONE, RECORD_GONE, RECORD_LIVE};
+                                                RECORD_GONE, RECORD_CUT,  RECORD_LIVE};
     unsigned at = 0;
     for (size_t i = 0; i < book.count; i++) {
         if (strcmp(book.entries[i].kind, "cell") == 0) {
