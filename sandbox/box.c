@@ -49,8 +49,8 @@ static void box_release(struct box *box, bool gone)
     box_changes_stop(box);
     box_init_close(box);
     selftest_stop(box);
-    loop_io_remove(&box->child_io);
-    loop_io_remove(&box->error_io);
+    loop_io_remove(&box->starting.io);
+    loop_io_remove(&box->starting.error_io);
     loop_io_remove(&box->guest.io);
     drop_fd(&box->child.pidfd);
     drop_fd(&box->child.error_fd);
@@ -60,7 +60,7 @@ static void box_release(struct box *box, bool gone)
     }
     scope_cancel(&box->scope);
     drop_fd(&box->child.go_fd);
-    drop_fd(&box->config_fd);
+    drop_fd(&box->starting.config_fd);
     box_protected_leave(&box->workspace_fd);
     buf_done(&box->guest.in);
     cleanup_remove(&box->cleanup, /* wait= */ gone);
@@ -123,7 +123,7 @@ static bool box_child_reported(struct box *box, struct fail *ret_fail)
     while (box->child.error_fd >= 0 && poll(&said, 1, 0) == 1) {
         struct fail fail = {};
         if (read(box->child.error_fd, &fail, sizeof fail) != (ssize_t)sizeof fail) {
-            loop_io_remove(&box->error_io);
+            loop_io_remove(&box->starting.error_io);
             return false;
         }
         if (fail.code) {
@@ -142,7 +142,7 @@ static void box_on_error_fd(void *arg, uint32_t)
     struct box *box = arg;
     struct fail fail = {};
     if (box_child_reported(box, &fail)) {
-        loop_io_remove(&box->error_io);
+        loop_io_remove(&box->starting.error_io);
         box_broken(box, &fail);
     }
 }
@@ -166,7 +166,7 @@ static void box_on_pidfd(void *arg, uint32_t)
 {
     struct box *box = arg;
     struct fail fail = {};
-    if (box->error_io.loop) { /* the child's report may still be in the pipe */
+    if (box->starting.error_io.loop) { /* the child's report may still be in the pipe */
         box_on_error_fd(box, EPOLLIN);
         if (box->state == BOX_DEAD) {
             return;
@@ -266,9 +266,10 @@ static int box_launch(struct box *box, struct fail *ret_fail)
     if (r < 0) {
         return r;
     }
-    r = loop_io_add(box->loop, &box->error_io, box->child.error_fd, EPOLLIN, box_on_error_fd, box);
+    r = loop_io_add(box->loop, &box->starting.error_io, box->child.error_fd, EPOLLIN,
+                    box_on_error_fd, box);
     r = r ? r
-          : loop_io_add(box->loop, &box->child_io, box->child.pidfd, EPOLLIN, box_on_pidfd, box);
+          : loop_io_add(box->loop, &box->starting.io, box->child.pidfd, EPOLLIN, box_on_pidfd, box);
     if (r < 0) {
         return fail_set(ret_fail, -r, "the sandbox's descriptors");
     }
@@ -368,7 +369,7 @@ static struct box *box_new(struct loop *loop, const struct box_spec *spec,
         box->cow.fresh_ns = box_file_time_ns(); /* the overlay is mounted later */
         box->cow.left_journal_fd = -1;
         box->cow.left_upper_fd = -1;
-        box->config_fd = -1;
+        box->starting.config_fd = -1;
         box->workspace_fd = -1;
         box->egress.listen_fd = -1;
         box->sessions.last_tag = WIRE_TAG_ZYGOTE;

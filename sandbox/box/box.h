@@ -82,9 +82,11 @@ struct box {
     struct scope scope;
     struct cleanup cleanup; /* of the cgroup's directories */
     struct launched child;  /* which becomes init */
-    int config_fd;          /* init's settings; written when the groups are known */
-    struct loop_io child_io;
-    struct loop_io error_io;
+    struct {                /* of the child */
+        int config_fd;      /* init's settings; written when the groups are known */
+        struct loop_io io;  /* its pidfd */
+        struct loop_io error_io;
+    } starting;
     int workspace_fd; /* see box_protected_join() */
     struct init_client init;
     struct init_client monitor; /* fd -1: init has a /proc, so no monitor runs */

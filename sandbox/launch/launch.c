@@ -44,8 +44,8 @@ static int make_ends(struct box *box, struct child_ends *ends, struct fail *ret_
     if (r < 0) {
         return fail_set(ret_fail, -r, "the sandbox's descriptors");
     }
-    box->config_fd = memfd_create("sandpiper-config", MFD_CLOEXEC);
-    return box->config_fd < 0 ? fail_set(ret_fail, errno, "memfd_create") : 0;
+    box->starting.config_fd = memfd_create("sandpiper-config", MFD_CLOEXEC);
+    return box->starting.config_fd < 0 ? fail_set(ret_fail, errno, "memfd_create") : 0;
 }
 
 /* A missing directory of the user's is left out. A read-only one is shown as it is where ids cannot
@@ -128,7 +128,7 @@ int launch_child(struct box *box, struct fail *ret_fail)
     }
     struct child_setup setup = {.plan = &box->plan,
                                 .init_fd = ends.init_fd,
-                                .config_fd = box->config_fd,
+                                .config_fd = box->starting.config_fd,
                                 .program_fd = program,
                                 .taken = ends.taken};
     box->building = BOX_PROTECTION_NAMESPACES;
@@ -137,7 +137,7 @@ int launch_child(struct box *box, struct fail *ret_fail)
 
 int launch_confine(struct box *box, struct fail *ret_fail)
 {
-    int r = config_write(box, box->config_fd, ret_fail);
+    int r = config_write(box, box->starting.config_fd, ret_fail);
     if (r < 0) {
         return r;
     }
@@ -149,6 +149,6 @@ int launch_confine(struct box *box, struct fail *ret_fail)
     box->building = BOX_PROTECTION_PYTHON;
     r = launch_go(&box->child, whose, ret_fail);
     drop_fd(&box->child.go_fd);
-    drop_fd(&box->config_fd);
+    drop_fd(&box->starting.config_fd);
     return r;
 }
