@@ -33,7 +33,7 @@ WORD = 8  # bytes of a pointer, on the supported machines
 NO_DIRECTORY = -1  # the descriptor that marks a relative path as such
 GREETING_FD, KEEPER_FD = 70, 71  # after the numbers of session.py
 frames = load("frames")
-state = {"names": [], "ids": [], "version": None, "touched": {}, "root": ""}
+state = {"names": [], "ids": [], "version": None, "touched": {}, "stamps": {}, "root": ""}
 awaited = {}  # thread → [the place that it has touched last]: with its next event, that is over
 keeper = {"state": 0, "pid": 0, "socket": None, "inode": 0, "lock": None, "sent": 0, "known": 0, "directory": ""}
 
@@ -118,15 +118,20 @@ def changed_files(root, started):
                 paths += [entry.path for entry, _ in zip(entries, range(IMAGES_MAX)) if not entry.is_symlink()]
     except OSError:
         pass
-    return [path for path in dict.fromkeys(paths) if is_changed(path, started)]
+    if not paths:
+        return paths
+    # The clock ticks every few milliseconds: the cell before may have begun and written in the same tick.
+    before, state["stamps"] = state["stamps"], {path: stamp for path in paths if (stamp := stamp_of(path, started))}
+    return [path for path, stamp in state["stamps"].items() if before.get(path) != stamp]
 
 
-def is_changed(path, started):
+def stamp_of(path, started):
+    """What tells two contents of a file apart; None: it has not changed since, or is no file."""
     try:
         s = os.lstat(path)
     except OSError:
-        return False
-    return stat.S_ISREG(s.st_mode) and s.st_ctime_ns >= started
+        return None
+    return (s.st_ctime_ns, s.st_ino, s.st_size) if stat.S_ISREG(s.st_mode) and s.st_ctime_ns >= started else None
 
 
 def version_field():

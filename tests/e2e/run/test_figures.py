@@ -57,6 +57,12 @@ class Figures(WithLibraries):
         result = self.server.python("from PIL import Image\nImage.new('RGB', (3000, 2000), 'teal').save('large.png')")
         self.assertEqual([max(sides(block)) for block in self.images(result)], [LONG_SIDE], result.text)
 
+    def test_an_image_file_comes_back_once_however_soon_the_next_call_is(self):
+        """The clock of files ticks every few milliseconds."""
+        for turn in range(300):
+            self.assertEqual(len(self.images(self.server.python(f"open('made{turn}.png', 'wb').write({png(8, 8)!r})\nNone"))), 1)
+            self.assertEqual(self.images(self.server.python("1")), [], turn)
+
     def test_a_damaged_image_is_named_and_not_sent(self):
         whole = base64.b64encode(png(100, 80, level=0)).decode()
         result = self.server.python(f"import base64\ndata = base64.b64decode('{whole}')\n"
