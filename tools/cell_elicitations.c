@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "base/list.h"
 #include "base/own.h"
 #include "rpc/call.h"
 #include "tools/box/tool.h"
@@ -91,13 +92,8 @@ static void ask_first(void *arg)
 static void ask(void *ctx, struct cell_elicitation *elicitation)
 {
     struct tools *tools = ctx;
-    struct cell_elicitation **end = &tools->elicitations->first;
-    while (*end) {
-        end = &(*end)->next;
-    }
-    elicitation->next = NULL;
     elicitation->number = ++tools->elicitations->asked;
-    *end = elicitation;
+    list_append(&tools->elicitations->first, elicitation);
     go_on(tools);
 }
 

@@ -29,6 +29,7 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "base/list.h"
 #include "sandbox/interpreter/interpreter.h"
 #include "sandbox/interpreter/process.h"
 #include "sandbox/protocol/frames.h"
@@ -137,12 +138,7 @@ static struct box_end session_outcome(struct box_session *session)
 /* Unlinks the session, reports its end and frees it. */
 static void session_finish(struct box_session *session, const struct box_end *end)
 {
-    for (struct box_session **at = &session->box->sessions.list; *at; at = &(*at)->next) {
-        if (*at == session) {
-            *at = session->next;
-            break;
-        }
-    }
+    list_remove(&session->box->sessions.list, session);
     loop_timer_disarm(&session->timer);
     loop_io_remove(&session->io);
     box_session_drain(session);

@@ -6,6 +6,7 @@
 
 #include "base/limits.h"
 #include "base/own.h"
+#include "base/utf8.h"
 #include "rpc/text.h"
 #include "tools/changes/lines.h"
 #include "tools/content/content.h"
@@ -353,11 +354,6 @@ static int end_part(struct parts *parts)
     return json_array_append_new(parts->done, json_pack("{s:o}", "changes", files));
 }
 
-static bool is_inside_character(const struct buf *text, size_t at)
-{
-    return at < buf_size(text) && ((unsigned char)buf_bytes(text)[at] & 0xC0) == 0x80;
-}
-
 /* A file that does not fit begins a part, and a longer one has the rest of its patch in the next,
  * after an empty line. */
 static int add_file(struct parts *parts, const struct buf *line, struct buf *patch)
@@ -367,7 +363,8 @@ static int add_file(struct parts *parts, const struct buf *line, struct buf *pat
     size_t line_size = buf_size(line);
     while (r == 0 && line_size + buf_size(patch) > LIMIT_VIEW_BYTES) {
         size_t size = LIMIT_VIEW_BYTES - line_size;
-        while (is_inside_character(patch, size) && size > LIMIT_VIEW_BYTES / 2) {
+        while (size < buf_size(patch) && utf8_is_inner(buf_bytes(patch)[size]) &&
+               size > LIMIT_VIEW_BYTES / 2) {
             size--;
         }
         r = append_file(parts, buf_bytes(line), line_size, buf_bytes(patch), size);

@@ -10,6 +10,7 @@
 #include "base/limits.h"
 #include "base/own.h"
 #include "base/parse.h"
+#include "base/utf8.h"
 #include "rpc/call.h"
 #include "rpc/text.h"
 #include "tools/box/tool.h"
@@ -23,11 +24,6 @@ struct library_op {
     char path[LIMIT_PATH_BYTES];
 };
 
-static bool is_inner_byte(char byte)
-{
-    return ((unsigned char)byte & 0xC0) == 0x80;
-}
-
 /* Appends the characters that begin in the part. Empty: there is no such part. */
 static int read_part(int fd, uint64_t part, struct buf *out)
 {
@@ -37,10 +33,10 @@ static int read_part(int fd, uint64_t part, struct buf *out)
     size_t size = buf_size(out);
     size_t end = size < LIMIT_VIEW_LIBRARY_PART_BYTES ? size : LIMIT_VIEW_LIBRARY_PART_BYTES;
     size_t begin = 0;
-    while (r == 0 && end < size && is_inner_byte(buf_bytes(out)[end])) {
+    while (r == 0 && end < size && utf8_is_inner(buf_bytes(out)[end])) {
         end++;
     }
-    while (r == 0 && begin < end && is_inner_byte(buf_bytes(out)[begin])) {
+    while (r == 0 && begin < end && utf8_is_inner(buf_bytes(out)[begin])) {
         begin++;
     }
     buf_cut(out, end);

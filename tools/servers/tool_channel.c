@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/limits.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/own.h"
 #include "base/word.h"
@@ -92,11 +93,7 @@ __attribute__((format(printf, 4, 5))) static void say(struct tool_channel *chann
 static void call_free(struct channel_call *call)
 {
     struct tool_channel *channel = call->channel;
-    struct channel_call **at = &channel->calls;
-    while (*at != call) {
-        at = &(*at)->next;
-    }
-    *at = call->next;
+    list_remove(&channel->calls, call);
     channel->count--;
     channel->bytes -= call->bytes;
     json_decref(call->arguments);

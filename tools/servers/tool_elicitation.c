@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/limits.h"
+#include "base/list.h"
 #include "base/own.h"
 #include "base/word.h"
 #include "rpc/client.h"
@@ -24,11 +25,7 @@ struct tool_elicitation {
 
 static void elicitation_free(struct tool_elicitation *elicitation)
 {
-    struct tool_elicitation **at = &elicitation->owner->list;
-    while (*at != elicitation) {
-        at = &(*at)->next;
-    }
-    *at = elicitation->next;
+    list_remove(&elicitation->owner->list, elicitation);
     elicitation->owner->count--;
     json_decref(elicitation->id);
     json_decref(elicitation->form);

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/own.h"
 #include "base/word.h"
@@ -199,13 +200,8 @@ static void on_response(void *arg, const json_t *result, const json_t *error, co
 
 void tool_server_add(struct tool_server *server, struct tool_call *call)
 {
-    struct tool_call **end = &server->queue;
-    while (*end) {
-        end = &(*end)->next;
-    }
     call->server = server;
-    call->next = NULL;
-    *end = call;
+    list_append(&server->queue, call);
     send_calls(server);
 }
 
@@ -479,13 +475,7 @@ void tool_server_want(struct tool_server *server, struct tool_waiter *waiter,
 void tool_server_forget(struct tool_waiter *waiter)
 {
     if (waiter->server) {
-        struct tool_waiter **at = &waiter->server->waiters;
-        while (*at && *at != waiter) {
-            at = &(*at)->next;
-        }
-        if (*at) {
-            *at = waiter->next;
-        }
+        (void)list_remove(&waiter->server->waiters, waiter);
         waiter->server = NULL;
     }
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/list.h"
 #include "base/own.h"
 
 enum {
@@ -40,15 +41,10 @@ void edit_activate(struct keeper *keeper, struct edit *edit)
 
 void edit_deactivate(struct keeper *keeper, struct edit *edit)
 {
-    struct edit **at = bucket_of(keeper, edit->watch, edits_last_part(edit_place(edit)));
-    if (!edit->active) {
-        return;
+    if (edit->active) {
+        list_remove(bucket_of(keeper, edit->watch, edits_last_part(edit_place(edit))), edit);
+        edit->active = false;
     }
-    while (*at != edit) {
-        at = &(*at)->next;
-    }
-    *at = edit->next;
-    edit->active = false;
 }
 
 /* The state's latest edit that ends at the name. */

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/list.h"
 #include "base/path.h"
 #include "sandbox/programs/keeper/edits.h"
 #include "sandbox/programs/keeper/keeper.h"
@@ -69,11 +70,7 @@ static void step_done(struct keeper *keeper, struct step *step)
 
 static void state_drop(struct keeper *keeper, struct state *state)
 {
-    struct state **at = &keeper->states;
-    while (*at != state) {
-        at = &(*at)->next;
-    }
-    *at = state->next;
+    list_remove(&keeper->states, state);
     for (size_t i = 0; i < state->count; i++) {
         step_done(keeper, &state->steps[i]);
     }

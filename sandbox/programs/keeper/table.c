@@ -4,6 +4,7 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 
+#include "base/list.h"
 #include "sandbox/programs/keeper/keeper.h"
 
 enum { BUCKETS_FIRST = 256 };
@@ -93,11 +94,7 @@ struct record *record_get(struct keeper *keeper, const char *path)
 
 void record_drop(struct keeper *keeper, struct record *record)
 {
-    struct record **at = &keeper->records.buckets[record->hash % keeper->records.bucket_count];
-    while (*at != record) {
-        at = &(*at)->next;
-    }
-    *at = record->next;
+    list_remove(&keeper->records.buckets[record->hash % keeper->records.bucket_count], record);
     keeper->records.count--;
     keeper->records.name_bytes -= strlen(record->path) + 1;
     version_release(keeper, &record->now);
