@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "base/own.h"
-#include "base/parse.h"
 #include "sandbox/box.h"
 #include "sandbox/box/box.h"
+#include "sandbox/host/engine.h"
 #include "sandbox/host/host_facts.h"
 #include "sandbox/host/mounts.h"
 #include "sandbox/host/python.h"
@@ -55,21 +55,13 @@ static const struct {
     {COPY_FAIL, 6, 18, 22},   {COPY_FAIL, 6, 19, 12},
 };
 
-/* "6.18.44-cloud" → 6, 18, 44. A release candidate has no third number. */
-static void read_release(const char *release, uint64_t numbers[3])
-{
-    for (unsigned i = 0; i < 3 && parse_digits(release, &numbers[i], &release) == 0; i++) {
-        release += *release == '.';
-    }
-}
-
 static void add_kernel(struct facts *facts)
 {
     struct utsname kernel = {};
     uint64_t number[3] = {};
     const char *bug = NULL;
     (void)uname(&kernel);
-    read_release(kernel.release, number);
+    host_release_read(kernel.release, number);
     bool fixed = number[0] >= 7;
     for (unsigned i = 0; i < sizeof fixes / sizeof *fixes; i++) {
         if (number[0] == fixes[i].major && number[1] == fixes[i].minor) {

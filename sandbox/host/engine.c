@@ -90,16 +90,21 @@ static bool is_chrooted(void)
            (own.st_ino != first.st_ino || own.st_dev != first.st_dev);
 }
 
+void host_release_read(const char *release, uint64_t ret_numbers[3])
+{
+    for (unsigned i = 0; i < 3 && parse_digits(release, &ret_numbers[i], &release) == 0; i++) {
+        release += *release == '.';
+    }
+}
+
 /* RLIMIT_NPROC counts in each user namespace since Linux 5.14. */
 static bool counts_outside(void)
 {
     struct utsname kernel = {};
-    uint64_t major = 0;
-    uint64_t minor = 0;
-    const char *rest = NULL;
-    return uname(&kernel) == 0 && parse_digits(kernel.release, &major, &rest) == 0 &&
-           *rest == '.' && parse_digits(rest + 1, &minor, &rest) == 0 &&
-           (major < 5 || (major == 5 && minor < 14));
+    uint64_t number[3] = {};
+    (void)uname(&kernel);
+    host_release_read(kernel.release, number);
+    return number[0] > 0 && (number[0] < 5 || (number[0] == 5 && number[1] < 14));
 }
 
 void host_look(struct host *ret_host)
