@@ -382,14 +382,18 @@ static bool is_for_own_code(const struct flag *flag, const char *value)
     return found;
 }
 
+bool flag_is_refused(const struct flag *flag, enum command command)
+{
+    return flag->only_serves && (command == COMMAND_RUN || command == COMMAND_CALL);
+}
+
 void flag_take(struct options *options, const struct flag *flag, const char *value)
 {
     if (options->command == COMMAND_RECORD && options->config_line > 0 && flag->value &&
         is_for_own_code(flag, value)) {
         return;
     }
-    bool is_single_call = options->command == COMMAND_RUN || options->command == COMMAND_CALL;
-    if (flag->only_serves && is_single_call && !options->config_line) {
+    if (flag_is_refused(flag, options->command) && !options->config_line) {
         options_error(options, "--%s is an option of the server; %s has no use for it", flag->name,
                       options->help);
         return;

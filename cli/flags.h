@@ -39,6 +39,9 @@ const struct flag *flag_find(const char *name);
  * none. */
 const struct options_setting *flag_setting(const struct options *options, const struct flag *flag);
 
+/* Whether the command refuses the flag on its line, because it would change nothing. */
+bool flag_is_refused(const struct flag *flag, enum command command);
+
 /* value: ignored by a flag that takes none. */
 void flag_take(struct options *options, const struct flag *flag, const char *value);
 

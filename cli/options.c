@@ -101,10 +101,20 @@ static void print_usage(const char *command)
     }
 }
 
+static const struct command_row *find_command(const char *word)
+{
+    for (unsigned i = 0; word && i < sizeof commands / sizeof *commands; i++) {
+        if (strcmp(word, commands[i].name) == 0) {
+            return &commands[i];
+        }
+    }
+    return NULL;
+}
+
 int options_print_help(const char *command, bool is_short)
 {
     bool is_config = command && strcmp(command, "config") == 0;
-    bool is_single_call = command && (strcmp(command, "run") == 0 || strcmp(command, "call") == 0);
+    const struct command_row *row = find_command(command);
     print_usage(command);
     if (is_config) {
         (void)fputs(usage_config, stdout);
@@ -113,7 +123,7 @@ int options_print_help(const char *command, bool is_short)
     for (unsigned i = 0; i < flag_count; i++) {
         const char *of = flags[i].commands;
         bool is_own = command && of && strstr(of, command);
-        if (is_single_call && flags[i].only_serves) {
+        if (row && flag_is_refused(&flags[i], row->command)) {
             continue;
         }
         if (is_own || (is_short ? flags[i].is_common : !command || !of || !of[0])) {
@@ -225,16 +235,6 @@ static void describe_flags(struct option rows[])
     }
     rows[flag_count] = (struct option){"help", no_argument, NULL, 'H'};
     rows[flag_count + 1] = (struct option){"version", no_argument, NULL, 'V'};
-}
-
-static const struct command_row *find_command(const char *word)
-{
-    for (unsigned i = 0; word && i < sizeof commands / sizeof *commands; i++) {
-        if (strcmp(word, commands[i].name) == 0) {
-            return &commands[i];
-        }
-    }
-    return NULL;
 }
 
 /* Takes the command, which options may precede, out of the line. Without one, the line is the
