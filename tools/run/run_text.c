@@ -38,9 +38,10 @@ static void append_fact(const struct run *run, enum run_fact fact, const char *b
 
 static void timeout(const struct run *run, struct buf *text)
 {
-    const char *late = !run->end.late    ? ""
-                       : run->end.waited ? "; the processes that the code waited for were ended"
-                                         : "; the code caught the interrupt";
+    bool ended = run->end.waited && has(run, RUN_PROCESSES);
+    const char *late = ended           ? "; the processes that the code waited for were ended"
+                       : run->end.late ? "; the code caught the interrupt"
+                                       : "";
     const char *how = run->end.late          ? " at "
                       : run->end.interrupted ? "; interrupted at "
                       : run->end.stuck       ? "; stuck in native code at "

@@ -134,6 +134,19 @@ static void a_limit_that_the_code_caught_is_reported(void **)
     assert_false(run_is_error(run));
 }
 
+static void processes_that_were_waited_for_are_named(void **)
+{
+    run->end.outcome = RUN_TIMEOUT;
+    run->end.interrupted = true;
+    run->end.waited = true;
+    run->request.timeout_ms = 1500;
+    expect_status("[timeout: 1.5 s limit | state: kept]");
+    run_add_number(run, RUN_PROCESSES, 2);
+    expect_status(
+        "[timeout: 1.5 s limit; the processes that the code waited for were ended | state: kept | "
+        "processes: 2 killed]");
+}
+
 static void names_of_states_can_stand_in_a_list(void **)
 {
     for (enum run_state state = RUN_STATE_KEPT; state <= RUN_STATE_ALL_LOST; state++) {
@@ -453,6 +466,7 @@ int main(void)
         RUN_TEST(exception_says_what_and_where),
         RUN_TEST(exit_code_other_than_zero_is_an_error),
         RUN_TEST(a_limit_that_the_code_caught_is_reported),
+        RUN_TEST(processes_that_were_waited_for_are_named),
         RUN_TEST(names_of_states_can_stand_in_a_list),
         RUN_TEST(timeout_says_its_limit_and_where_it_was),
         RUN_TEST(out_of_memory_says_how_much_there_was),
