@@ -1,4 +1,4 @@
-"""Run clang-format or clang-tidy over our C files; exit 77 (a skip for meson) where it is missing.
+"""Run clang-format or clang-tidy over our C files; exit 77 (a skip for meson) where this version of it is missing.
 
     c_files.py format SOURCE_ROOT
     c_files.py write SOURCE_ROOT                formats the files
@@ -14,13 +14,14 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
 
-FORMAT_VERSION = "14."  # Debian 12's; 19 lays out some macros in another way
+VERSION = "14."  # Debian 12's; 19 lays out some macros in another way, and finds faults in other things
 DIRECTORIES = ("base", "schema", "rpc", "record", "sandbox", "guest", "tools", "bridge", "cli", "tests")
 NODES = os.environ.get("SANDPIPER_TEST_NODES")
 
@@ -28,6 +29,11 @@ NODES = os.environ.get("SANDPIPER_TEST_NODES")
 def need(tool):
     if not shutil.which(tool):
         print(f"{tool}: not installed")
+        sys.exit(77)
+    said = subprocess.run([tool, "--version"], capture_output=True, text=True).stdout
+    found = re.search(r"version ([\w.]+)", said)
+    if not found or not found[1].startswith(VERSION):
+        print(f"{tool}: version {found[1] if found else 'unknown'}, not version {VERSION}*, for which the files are written")
         sys.exit(77)
 
 
@@ -39,10 +45,6 @@ def report(done):
 
 def run_format(root, *options):
     need("clang-format")
-    version = subprocess.run(["clang-format", "--version"], capture_output=True, text=True).stdout
-    if f"version {FORMAT_VERSION}" not in version:
-        print(f"clang-format: {version.strip()}, not version {FORMAT_VERSION}*, which alone lays out the files as they are")
-        sys.exit(77)
     files = [str(path) for directory in DIRECTORIES for path in sorted((root / directory).rglob("*.[ch]"))]
     return report(subprocess.run(["clang-format", *options, *files], capture_output=True))
 

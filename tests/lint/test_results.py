@@ -60,17 +60,18 @@ class Read(unittest.TestCase):
         self.assertEqual(check.read_tap(text), (1, [], [("one", "root: needed"), ("three", "no reason given"), ("four", "why")]))
 
 
-class Format(unittest.TestCase):
-    def test_another_version_changes_no_file(self):
-        with tempfile.TemporaryDirectory() as directory:
-            place = pathlib.Path(directory)
-            (place / "clang-format").write_text("#!/bin/sh\necho Debian clang-format version 19.1.7\n[ $1 = --version ] || /usr/bin/touch changed\n")
-            (place / "clang-format").chmod(0o755)
-            done = subprocess.run([sys.executable, ROOT / "tests" / "lint" / "c_files.py", "write", ROOT], capture_output=True, text=True,
-                                  cwd=place, env={**os.environ, "PATH": directory})
-            self.assertNotEqual(done.returncode, 0)
-            self.assertIn("version 19.1.7, not version 14.", done.stdout)
-            self.assertFalse((place / "changed").exists())
+class Tools(unittest.TestCase):
+    def test_of_another_version_they_check_and_change_nothing(self):
+        for tool, *arguments in ("clang-format", "write", ROOT), ("clang-format", "format", ROOT), ("clang-tidy", "tidy", ROOT, "build"):
+            with self.subTest(arguments[0]), tempfile.TemporaryDirectory() as directory:
+                place = pathlib.Path(directory)
+                (place / tool).write_text("#!/bin/sh\necho Debian version 19.1.7\n[ $1 = --version ] || /usr/bin/touch changed\n")
+                (place / tool).chmod(0o755)
+                done = subprocess.run([sys.executable, ROOT / "tests" / "lint" / "c_files.py", *arguments], capture_output=True, text=True,
+                                      cwd=place, env={**os.environ, "PATH": directory})
+                self.assertEqual(done.returncode, 77)
+                self.assertIn(f"{tool}: version 19.1.7, not version 14.", done.stdout)
+                self.assertFalse((place / "changed").exists())
 
 
 if __name__ == "__main__":
