@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 
-enum { LOOP_EVENTS = 64 };
+enum { LOOP_EVENTS = 64, SOON_NS = 200 * 1000 };
 
 struct loop {
     int epoll_fd;
@@ -19,6 +19,8 @@ struct loop {
     struct loop_task *tasks;   /* in order of queuing */
     struct loop_task **tasks_end;
     unsigned turn;
+    uint64_t expected_ns;      /* when something was expected; 0: nothing is */
+    bool is_soon;              /* what was expected last came within SOON_NS */
     struct epoll_event *round; /* events of the round being dispatched */
     int round_size;
 };
@@ -182,10 +184,33 @@ static int loop_wait_ms(const struct loop *loop, int timeout_ms)
     return timeout_ms >= 0 && timeout_ms < wait ? timeout_ms : wait;
 }
 
+void loop_expect(struct loop *loop)
+{
+    loop->expected_ns = clock_now_ns();
+}
+
+/* Polls for what is expected before it sleeps. As epoll_wait(2). */
+static int loop_wait(struct loop *loop, struct epoll_event *events, int timeout_ms)
+{
+    int wait_ms = loop_wait_ms(loop, timeout_ms);
+    uint64_t expected_ns = loop->expected_ns;
+    int n = 0;
+    if (expected_ns == 0 || wait_ms == 0) {
+        return epoll_wait(loop->epoll_fd, events, LOOP_EVENTS, wait_ms);
+    }
+    loop->expected_ns = 0;
+    while (loop->is_soon && n == 0 && clock_now_ns() - expected_ns < SOON_NS) {
+        n = epoll_wait(loop->epoll_fd, events, LOOP_EVENTS, 0);
+    }
+    n = n ? n : epoll_wait(loop->epoll_fd, events, LOOP_EVENTS, wait_ms);
+    loop->is_soon = clock_now_ns() - expected_ns < SOON_NS;
+    return n;
+}
+
 int loop_step(struct loop *loop, int timeout_ms)
 {
     struct epoll_event events[LOOP_EVENTS];
-    int n = epoll_wait(loop->epoll_fd, events, LOOP_EVENTS, loop_wait_ms(loop, timeout_ms));
+    int n = loop_wait(loop, events, timeout_ms);
     if (n < 0) {
         return errno == EINTR ? 0 : -errno;
     }

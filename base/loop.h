@@ -55,6 +55,12 @@ void loop_timer_disarm(struct loop_timer *timer);
 void loop_task_queue(struct loop *loop, struct loop_task *task, loop_fn fn, void *arg);
 void loop_task_cancel(struct loop_task *task);
 
+/* Something that follows at once is expected, as from a process that was just woken: the next wait
+ * polls for a moment before it sleeps, since on an idle machine it takes longer to sleep and wake
+ * up than such a response does. Only where the last one came so soon: a slow process, or one that
+ * gets no processor, costs one moment. */
+void loop_expect(struct loop *loop);
+
 /* Runs until loop_stop(). Returns the code given there, or -errno. */
 int loop_run(struct loop *loop);
 /* One round: waits at most timeout_ms (-1: until something happens). 0 or -errno. */

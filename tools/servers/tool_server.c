@@ -168,6 +168,7 @@ static void send_calls(void *arg)
         server->sent = call;
         server->sent_count++;
     }
+    loop_expect(server->owner->loop); /* the response to a call, or the code's next one */
 }
 
 static void end_call(struct tool_call *call, enum tool_outcome outcome, struct span text)
