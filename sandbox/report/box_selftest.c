@@ -20,7 +20,9 @@
 #include "sandbox/policy/landlock.h"
 #include "sandbox/report/box_report.h"
 
-enum { SELFTEST_MS = 10000 }; /* from the interpreter's report to the record */
+#define SELFTEST_NO_START "cannot start the sandbox's self-test"
+
+enum { SELFTEST_MS = 60000 }; /* from the interpreter's report to the record */
 
 /* A file that every program of this user can read by its path, and the sandbox cannot: the path
  * leads through the server's directory in /proc. The file is in memory, so nothing remains when the
@@ -80,9 +82,18 @@ static void selftest_on_io(void *arg, uint32_t)
     selftest_received(box, size > 0 ? (size_t)size : 0);
 }
 
+/* It has found nothing against the sandbox: another attempt may succeed. */
+static void selftest_failed(struct box *box, int error, const char *what)
+{
+    struct fail fail = {};
+    selftest_stop(box);
+    (void)fail_set(&fail, error, "%s", what);
+    box->handlers->broken(box, &fail);
+}
+
 static void selftest_on_timer(void *arg)
 {
-    selftest_received(arg, 0);
+    selftest_failed(arg, 0, "the sandbox's self-test did not report within a minute");
 }
 
 /* init has started the self-test, which sends its record to fds[0]. */
@@ -92,9 +103,11 @@ static void selftest_started(void *arg, const struct wire_reply *reply, int fds[
     if (reply->error == ECONNRESET || box->selftest.received) {
         return; /* the sandbox dies, or the time is over */
     }
-    if (reply->error ||
-        loop_io_add(box->loop, &box->selftest.io, fds[0], EPOLLIN, selftest_on_io, box) < 0) {
-        selftest_received(box, 0);
+    int r = reply->error
+                ? -reply->error
+                : loop_io_add(box->loop, &box->selftest.io, fds[0], EPOLLIN, selftest_on_io, box);
+    if (r < 0) {
+        selftest_failed(box, -r, SELFTEST_NO_START);
         return;
     }
     box->selftest.fd = take_fd(&fds[0]);
@@ -106,7 +119,7 @@ int selftest_start(struct box *box, struct fail *ret_fail)
     box->selftest.began_ns = clock_now_ns();
     int r = canary_path(request.path, sizeof request.path);
     r = r ? r : box_ask(box, &request, selftest_started, box);
-    return r < 0 ? fail_set(ret_fail, -r, "cannot start the sandbox's self-test") : 0;
+    return r < 0 ? fail_set(ret_fail, -r, SELFTEST_NO_START) : 0;
 }
 
 void selftest_stop(struct box *box)
