@@ -13,24 +13,19 @@
 #include "base/word.h"
 #include "rpc/call.h"
 #include "rpc/code.h"
-#include "schema/near.h"
 #include "tools/box/tool.h"
 #include "tools/content/content.h"
 #include "tools/content/magic.h"
-#include "tools/content/mounts.h"
 #include "tools/content/recorded.h"
 #include "tools/files/convert.h"
 #include "tools/files/decode.h"
 #include "tools/files/listing.h"
+#include "tools/files/not_found.h"
 #include "tools/files/path.h"
 #include "tools/files/read_text.h"
 #include "tools/order/order.h"
 
-enum {
-    CLIMBS_MOST = 16,
-    NEIGHBOURS_SHOWN = 10,
-    BASE64_UNASKED_BYTES = 12000 /* 16,000 characters */
-};
+enum { BASE64_UNASKED_BYTES = 12000 /* 16,000 characters */ };
 
 enum read_encoding { READ_AUTO, READ_TEXT, READ_BASE64 };
 
@@ -42,8 +37,7 @@ struct read_op {
     struct rpc_call *call;
     struct server_box_waiter waiter;
     char path[LIMIT_PATH_BYTES];
-    size_t missing;  /* of path: the beginning that does not exist */
-    unsigned climbs; /* how often it was shortened */
+    struct not_found not_found;
     enum read_encoding encoding;
     struct read_range range;
     int fd;
@@ -311,182 +305,35 @@ static void read_regular(struct read_op *op)
     }
 }
 
-/* --- names --- */
-
-static void read_op_look_up(struct read_op *op);
-static void read_op_opened(void *arg, int error, int fd, const struct box_file *file);
-
-static void append_path(struct buf *text, const char *path, size_t size, const char *name)
-{
-    char whole[LIMIT_PATH_BYTES + NAME_MAX + 1];
-    int length = snprintf(whole, sizeof whole, "%.*s%s", (int)size, path, name);
-    word_append(text, whole, (size_t)length);
-}
-
-static void append_neighbours(const json_t *names, struct buf *text)
-{
-    unsigned count = 0;
-    const char *key = NULL;
-    json_t *value = NULL;
-    json_object_foreach ((json_t *)(uintptr_t)names, key, value) {
-        if (count < NEIGHBOURS_SHOWN) {
-            buf_append_text(text, count ? ", " : " ");
-            word_append(text, key, strlen(key));
-        }
-        count++;
-    }
-    if (count > NEIGHBOURS_SHOWN) {
-        buf_appendf(text, " and %u more", count - NEIGHBOURS_SHOWN);
-    }
-}
-
-/* Appends "data/sales.csv not found. In data: 2023.csv, 2024.csv", or the name that the model may
- * mean. */
-static void describe_neighbours(const struct read_op *op, const char *name, size_t parent_size,
-                                const json_t *names, struct buf *text)
-{
-    const char *work = op->tools->config.spec->paths.work;
-    bool is_directory = op->path[op->missing] == '/';
-    const char *near = near_key(names, name);
-    append_path(text, op->path, strlen(op->path), "");
-    buf_append_text(text, " not found");
-    if (is_directory) {
-        buf_append_text(text, ": there is no directory ");
-        append_path(text, op->path, op->missing, "");
-    }
-    buf_append_text(text, ".");
-    if (near) {
-        buf_append_text(text, " Did you mean ");
-        append_path(text, op->path, parent_size, near);
-        buf_append_text(text, "?");
-        return;
-    }
-    if (op->path[0] == '/' && (parent_size == 1 || json_object_size(names) == 0)) {
-        buf_appendf(text, " Files are in %s.", work);
-        return;
-    }
-    if (json_object_size(names) == 0) {
-        return;
-    }
-    buf_append_text(text, " In ");
-    append_path(text, parent_size ? op->path : work,
-                parent_size ? parent_size - (parent_size > 1) : strlen(work), "");
-    buf_append_text(text, ":");
-    append_neighbours(names, text);
-}
-
-/* Appends "out/a.csv not found: out is a symlink to old, which does not exist." */
-static void describe_dangling(const struct read_op *op, const char *target, size_t size,
-                              struct buf *text)
-{
-    bool is_directory = op->path[op->missing] == '/';
-    append_path(text, op->path, strlen(op->path), "");
-    buf_append_text(text, " not found: ");
-    if (is_directory) {
-        append_path(text, op->path, op->missing, "");
-    } else {
-        buf_append_text(text, "it");
-    }
-    buf_append_text(text, " is a symlink to ");
-    word_append_next(text, target, size);
-    buf_append_text(text, ", which does not exist in the sandbox.");
-}
-
-/* Opens the file of the name that is the same but for how its characters are composed. Returns
- * whether there is one. */
-static bool read_op_respell(struct read_op *op, const char *name, size_t parent_size,
-                            const json_t *names)
-{
-    char path[LIMIT_PATH_BYTES];
-    const char *same = op->climbs++ < CLIMBS_MOST ? listing_same(names, name) : NULL;
-    if (!same || snprintf(path, sizeof path, "%.*s%s%s", (int)parent_size, op->path, same,
-                          op->path + op->missing) >= (int)LIMIT_PATH_BYTES) {
-        return false;
-    }
-    memcpy(op->path, path, sizeof path);
-    server_box_open_file(op->tools->server_box, op->path, read_op_opened, op);
-    return true;
-}
-
-static void read_op_parent_opened(void *arg, int error, int fd, const struct box_file *)
-{
-    struct read_op *op = arg;
-    size_t end = op->missing;
-    const char *slash = memrchr(op->path, '/', end);
-    size_t parent_size = slash ? (size_t)(slash - op->path) + 1 : 0;
-    if (error == ENOENT && parent_size > 1 && op->climbs++ < CLIMBS_MOST) {
-        op->missing = parent_size - 1;
-        read_op_look_up(op);
-        return;
-    }
-    OWNED(buf_done) struct buf text = BUF_EMPTY;
-    char name[LIMIT_PATH_BYTES];
-    char target[LIMIT_PATH_BYTES];
-    (void)snprintf(name, sizeof name, "%.*s", (int)(end - parent_size), op->path + parent_size);
-    ssize_t length = error ? -1 : readlinkat(fd, name, target, sizeof target);
-    json_auto_t *names = error ? json_object() : listing_names(fd);
-    if (length > 0) {
-        describe_dangling(op, target, (size_t)length, &text);
-        read_op_end(op, 0, &text, true);
-        return;
-    }
-    if (!names) {
-        read_op_fail(op, ENOENT);
-        return;
-    }
-    if (read_op_respell(op, name, parent_size, names)) {
-        return;
-    }
-    describe_neighbours(op, name, parent_size, names, &text);
-    read_op_end(op, 0, &text, true);
-}
-
-/* A path that begins with the name of one of the user's directories. Returns whether it was one;
- * then it has ended the op. */
-static bool read_op_guess(struct read_op *op)
-{
-    char guess[LIMIT_PATH_BYTES];
-    OWNED(buf_done) struct buf text = BUF_EMPTY;
-    if (!data_guess(op->tools->config.spec, op->path, guess, sizeof guess)) {
-        return false;
-    }
-    append_path(&text, op->path, strlen(op->path), "");
-    buf_append_text(&text, " not found. Did you mean ");
-    append_path(&text, guess, strlen(guess), "");
-    buf_append_text(&text, "?");
-    read_op_end(op, 0, &text, true);
-    return true;
-}
-
-/* Opens the directory in which path[0 … missing) should be. */
-static void read_op_look_up(struct read_op *op)
-{
-    char parent[LIMIT_PATH_BYTES];
-    (void)path_split(op->path, op->missing, parent);
-    server_box_open_file(op->tools->server_box, parent, read_op_parent_opened, op);
-}
-
 /* --- opening the file --- */
 
 static void refuse_bytes_of_directory(struct read_op *op)
 {
     OWNED(buf_done) struct buf text = BUF_EMPTY;
-    append_path(&text, op->path, strlen(op->path), "");
+    word_append(&text, op->path, strlen(op->path));
     buf_append_text(&text, " is a directory; start_line and end_line select entries.");
     read_op_end(op, 0, &text, true);
+}
+
+static void read_op_opened(void *arg, int error, int fd, const struct box_file *file);
+
+static void read_op_not_found(void *arg, int error, const struct buf *text)
+{
+    struct read_op *op = arg;
+    if (error) {
+        read_op_fail(op, error);
+    } else if (text) {
+        read_op_end(op, 0, text, true);
+    } else {
+        server_box_open_file(op->tools->server_box, op->path, read_op_opened, op);
+    }
 }
 
 static void read_op_opened(void *arg, int error, int fd, const struct box_file *file)
 {
     struct read_op *op = arg;
     if (error == ENOENT) {
-        op->missing = strlen(op->path);
-        while (op->missing > 1 && op->path[op->missing - 1] == '/') {
-            op->path[--op->missing] = '\0';
-        }
-        if (!read_op_guess(op)) {
-            read_op_look_up(op);
-        }
+        not_found_start(&op->not_found, op->tools, op->path, read_op_not_found, op);
         return;
     }
     if (error) {
