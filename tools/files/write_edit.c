@@ -1,0 +1,137 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/own.h"
+#include "base/utf8.h"
+#include "base/word.h"
+#include "schema/near.h"
+#include "tools/content/content.h"
+#include "tools/files/listing.h"
+#include "tools/files/path.h"
+#include "tools/files/write_internal.h"
+
+enum { SYMLINKS_MOST = 8 };
+
+bool write_edit_is_late(const struct write_op *op)
+{
+    struct stat st;
+    return fstat(op->source_fd, &st) < 0 || st.st_size != op->source.st_size ||
+           st.st_nlink != op->source.st_nlink ||
+           memcmp(&st.st_ctim, &op->source.st_ctim, sizeof st.st_ctim) != 0;
+}
+
+/* The file is read: makes the new text and writes it. */
+static void edit_source_read(struct write_op *op, const struct buf *text)
+{
+    const char *bytes = buf_bytes(text);
+    size_t size = buf_size(text);
+    if ((size > 0 && memchr(bytes, '\0', size)) || !utf8_is_whole(bytes, size)) {
+        write_op_refuse(op, " is not UTF-8 text; change it with Python.");
+        return;
+    }
+    int r = edit_apply(bytes, size, &op->edit, &op->edited, &op->edit_lines);
+    if (r > 0) {
+        write_op_refuse(op, buf_text(&op->edit_lines));
+        return;
+    }
+    op->bytes = buf_bytes(&op->edited);
+    op->size = buf_size(&op->edited);
+    struct box *box = server_box_get(op->tools->server_box);
+    r = r             ? -ENOMEM
+        : box == NULL ? -ECONNRESET
+                      : box_file_write(box, op->path, BOX_WRITE_OVERWRITE, write_op_opened, op);
+    if (r < 0) {
+        write_op_fail(op, -r);
+    }
+}
+
+static void edit_source_opened(void *arg, int error, int fd, const struct box_file *file)
+{
+    struct write_op *op = arg;
+    char said[64];
+    OWNED(buf_done) struct buf text = BUF_EMPTY;
+    op->source_fd = fd;
+    if (error || S_ISDIR(file->mode)) {
+        write_op_fail(op, error ? error : EISDIR);
+        return;
+    }
+    int r = fstat(fd, &op->source) < 0 ? -errno : 0;
+    if (r == 0 && (uint64_t)op->source.st_size > LIMIT_EDIT_BYTES) {
+        (void)snprintf(said, sizeof said, " is larger than %lu MiB; change it with Python.",
+                       LIMIT_EDIT_BYTES >> 20);
+        write_op_refuse(op, said);
+        return;
+    }
+    r = r ? r : content_read(fd, 0, (size_t)op->source.st_size, &text);
+    if (r < 0) {
+        write_op_fail(op, -r);
+        return;
+    }
+    edit_source_read(op, &text);
+}
+
+/* The last name of the path, which begins at name, is not in the directory. Takes the one that is
+ * the same but for how its characters are composed, or refuses and suggests one that is like it;
+ * then returns false, and has ended the op. */
+static bool edit_respell(struct write_op *op, int parent, size_t name)
+{
+    char path[LIMIT_PATH_BYTES];
+    char shown[WORD_BYTES + 1];
+    char said[WORD_BYTES + 120];
+    json_auto_t *names = listing_names(fcntl(parent, F_DUPFD_CLOEXEC, 0));
+    const char *same = listing_same(names, op->path + name);
+    const char *near = same ? same : near_key(names, op->path + name);
+    if (!near ||
+        snprintf(path, sizeof path, "%.*s%s", (int)name, op->path, near) >= (int)LIMIT_PATH_BYTES) {
+        return true;
+    }
+    if (same) {
+        memcpy(op->path, path, sizeof path);
+        return true;
+    }
+    (void)snprintf(said, sizeof said,
+                   " not found. Did you mean %s? To create it, send content, without old_text and "
+                   "new_text.",
+                   word_show(path, strlen(path), shown, sizeof shown));
+    write_op_refuse(op, said);
+    return false;
+}
+
+/* A write replaces a symlink. An edit changes the file that it leads to: so the symlinks of the
+ * last name are followed here. */
+static void edit_parent_opened(void *arg, int error, int fd, const struct box_file *)
+{
+    struct write_op *op = arg;
+    char target[LIMIT_PATH_BYTES];
+    char directory[LIMIT_PATH_BYTES];
+    defer_close int parent = fd;
+    size_t name = path_split(op->path, strlen(op->path), directory);
+    ssize_t size = error ? -1 : readlinkat(parent, op->path + name, target, sizeof target - 1);
+    if (!error && size < 0 && errno == ENOENT && !edit_respell(op, parent, name)) {
+        return;
+    }
+    if (size > 0) {
+        target[size] = '\0';
+        name = target[0] == '/' ? 0 : name;
+        if (op->symlinks++ == SYMLINKS_MOST || name + (size_t)size >= sizeof op->path) {
+            write_op_fail(op, ELOOP);
+            return;
+        }
+        memcpy(op->path + name, target, (size_t)size + 1);
+        write_edit_begin(op);
+        return;
+    }
+    server_box_open_file(op->tools->server_box, op->path, edit_source_opened, op);
+}
+
+void write_edit_begin(struct write_op *op)
+{
+    char directory[LIMIT_PATH_BYTES];
+    if (!write_op_protected(op)) {
+        (void)path_split(op->path, strlen(op->path), directory);
+        server_box_open_file(op->tools->server_box, directory, edit_parent_opened, op);
+    }
+}

@@ -1,0 +1,62 @@
+#pragma once
+#include <jansson.h>
+#include <sys/stat.h>
+
+#include "base/buf.h"
+#include "base/limits.h"
+#include "base/loop.h"
+#include "tools/box/tool.h"
+#include "tools/content/content.h"
+#include "tools/files/edit.h"
+
+/* What write_file.c and write_edit.c share. */
+
+/* One write, from the call to its result: decodes in pieces, waits for the sandbox, opens, writes
+ * in pieces, commits. An edit first reads the file, and writes the whole of it anew. */
+struct write_op {
+    struct tool_work work;
+    struct tools *tools;
+    struct rpc_call *call;
+    struct server_box_waiter waiter;
+    char path[LIMIT_PATH_BYTES];
+    enum box_write_mode mode;
+    json_t *arguments;
+    const json_t *content; /* of the arguments */
+    struct edit edit;      /* an edit, if it has an old_text; of the arguments */
+    unsigned symlinks;     /* followed to the file that is edited */
+    int source_fd;         /* the file before the edit */
+    struct stat source;    /* as it was when it was read */
+    struct buf edited;     /* what it becomes */
+    struct buf edit_lines; /* which lines the edit changed */
+    const char *bytes;
+    size_t size;
+    size_t done; /* of the content while it is decoded, then of bytes */
+    size_t lines;
+    struct content_base64 base64;
+    unsigned char *decoded;
+    int fd;
+    uint32_t token;
+    bool existed;
+    uint64_t before; /* size of the file that gets the bytes at its end */
+    struct loop_task task;
+};
+
+/* --- write_file.c --- */
+
+/* Refuses a path that is read-only as it is named. Returns whether it was one; then it has ended
+ * the op. */
+bool write_op_protected(struct write_op *op);
+/* Ends the call with what is said after the path. */
+void write_op_refuse(struct write_op *op, const char *said);
+/* error: an errno value. */
+void write_op_fail(struct write_op *op, int error);
+/* The file that gets op->bytes is open. */
+void write_op_opened(void *arg, int error, int fd, const struct box_file *file);
+
+/* --- write_edit.c --- */
+
+/* Finds and reads the file that is edited, and has its new text written. */
+void write_edit_begin(struct write_op *op);
+/* Whether the file has changed since it was read: one that was replaced or removed has a changed
+ * status too. */
+bool write_edit_is_late(const struct write_op *op);
