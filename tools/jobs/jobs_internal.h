@@ -2,7 +2,7 @@
 #include "tools/jobs/jobs.h"
 #include "tools/jobs/tasks.h"
 
-/* What jobs.c, jobs_text.c and tasks.c share. */
+/* What jobs.c, job_end.c, jobs_text.c and tasks.c share. */
 
 struct job {
     struct job *next;
@@ -17,6 +17,18 @@ struct job {
     bool fetched;      /* a call has had its result */
     bool unread;       /* no result has had what it printed before it became a job */
     struct task task;
+};
+
+/* A call that waits for a run. */
+struct job_wait {
+    struct tool_work work;
+    struct job_wait *next;
+    struct job *job;
+    struct rpc_call *call;
+    struct loop_timer heartbeat; /* with a progress token */
+    struct loop_timer over;
+    uint64_t until_ns; /* when it is over at the latest; 0: never */
+    uint64_t asks_ns;  /* since when the user is asked through it */
 };
 
 bool job_is_running(const struct job *job);
@@ -41,6 +53,10 @@ void jobs_refuse_another(const struct jobs *jobs, struct rpc_call *call);
 /* There is no such job: lists those there are. */
 void jobs_refuse_number(const struct jobs *jobs, struct rpc_call *call, uint64_t number);
 
+/* --- job_end.c --- */
+/* arg: the job, whose run the session has returned: what is left is to read files. */
+void job_returned(void *arg, struct run *run);
+
 /* --- jobs.c --- */
 
 /* Appends what the run waits for, or the last line that it printed, after ": ". */
@@ -49,3 +65,7 @@ void job_describe_step(const struct job *job, char *text, size_t size);
 /* Ends the call with the result of a job that has ended: the first time with what it has printed
  * since the last result about it, later with all output. first: what comes before it. */
 void job_send(struct job *job, struct rpc_call *call, const char *first);
+/* The call no longer waits: returns it, to be ended. */
+struct rpc_call *job_wait_end(struct job_wait *wait);
+/* No call may wait for it. */
+void job_free(struct job *job);
