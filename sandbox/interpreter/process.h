@@ -3,8 +3,8 @@
 #include "sandbox/interpreter/session.h"
 #include "sandbox/interpreter/split.h"
 
-/* One session, shared by process.c (states), open.c (start), checkpoint.c (checkpoints),
- * output.c (pipes) and calls.c (calls of tools). */
+/* One session, shared by process.c (states), control.c (control socket), open.c (start),
+ * checkpoint.c (checkpoints), output.c (pipes) and calls.c (calls of tools). */
 
 enum {
     SESSION_READ = 65536,
@@ -132,24 +132,33 @@ void session_lose_branches(struct box_session *parent);
 /* The only function that changes the state, by the table in process.c. Ignores an event that means
  * nothing in the current state. May end and free the session. */
 void process_step(struct box_session *session, enum process_event event);
+/* The same, for an event that ends a live process. */
+void session_stop(struct box_session *session, enum process_event event, enum box_end_kind cause);
+struct box_session *session_by_pid(struct box *box, pid_t pid);
 /* The interpreter is unusable: kills it, and a checkpoint replaces it where there is one. */
 void session_lose(struct box_session *session);
-void session_on_io(void *arg, uint32_t events);
-/* 0: no pid that could belong to a session. */
-pid_t session_message_pid(const struct box_message *message, const char *name);
 /* Sends a signal to a watched process of the session, without a result. */
 void session_signal_pid(struct box_session *session, pid_t pid, int signal);
 /* Calls on_slow after SESSION_SLOW_MS, and again, until the timer is set anew. No state depends on
  * it: the kernel may take any time to kill a process, and a busy machine to wake one. */
 void session_wait_slowly(struct box_session *session);
+/* Ends the session without a failover, kills all checkpoints and frees the session. */
+void session_gone(struct box_session *session);
+
+/* control.c */
+void session_on_io(void *arg, uint32_t events);
+/* The process has exited: takes what the socket still holds, maybe a result or a new checkpoint. */
+void session_read_last(struct box_session *session);
+/* Drops the unread data. Nothing writes to the socket any more. */
+void session_discard(struct box_session *session);
+/* 0: no pid that could belong to a session. */
+pid_t session_message_pid(const struct box_message *message, const char *name);
 /* Writes as much as fits, within the limit for one turn of the loop: the guest reads meanwhile. 0
  * or -errno. */
 int session_flush(struct box_session *session);
 /* Makes pid the session's process. If init does not know it, the session ends it, or a checkpoint
  * replaces it. 0 or -errno. */
 int session_watch(struct box_session *session);
-/* Ends the session without a failover, kills all checkpoints and frees the session. */
-void session_gone(struct box_session *session);
 
 /* checkpoint.c */
 /* "checkpoint": there is a new one. */
