@@ -1,33 +1,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
-#include <stdio.h> /* RENAME_EXCHANGE */
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "base/own.h"
-#include "sandbox/programs/apply/apply.h"
+#include "sandbox/programs/apply/work.h"
 #include "sandbox/programs/common/content.h"
-
-struct work {
-    struct apply_run *run;
-    struct apply_item *item;
-    uint32_t number; /* of the item, from 1 */
-    int dir_fd;      /* the directory in DIR; -1: there is none */
-    const char *name;
-    struct apply_look target;
-    int upper_fd; /* the directory in the changes */
-    const char *upper_name;
-    int source_fd;  /* of a regular file */
-    uint64_t hash;  /* of DIR's file; 0: not read */
-    bool last;      /* no other pass comes */
-    bool more;      /* entries follow inside; the directory is kept writable */
-    bool same;      /* DIR has the content already, */
-    bool same_mode; /* and the mode */
-};
 
 static void work_done(struct work *work)
 {
@@ -41,9 +22,7 @@ static bool is_odd(const struct apply_facts *facts)
     return facts->mode && !S_ISREG(facts->mode) && !S_ISDIR(facts->mode) && !S_ISLNK(facts->mode);
 }
 
-/* Whether DIR's file is the one that the change began with. Where another item has replaced or
- * removed another name of the same file, the file's ctime is from that. */
-static bool is_before(const struct work *work, const struct apply_facts *now)
+bool work_is_before(const struct work *work, const struct apply_facts *now)
 {
     const struct apply_facts *before = &work->item->before;
     /* Of a directory that was made with more than its mode, perhaps by a killed process. */
@@ -83,8 +62,7 @@ static int find_target(struct work *work)
 
 /* --- the source --- */
 
-/* Whether the source is the one that was listed: 0, APPLY_BUSY or -errno. */
-static int check_source(const struct work *work)
+int work_check_source(const struct work *work)
 {
     struct apply_look look;
     const struct apply_facts *source = &work->item->source;
@@ -122,7 +100,7 @@ static int find_source(struct work *work)
     if (item->source.mode == 0) {
         return check_deleted(work);
     }
-    int r = is_absent ? APPLY_BUSY : check_source(work);
+    int r = is_absent ? APPLY_BUSY : work_check_source(work);
     if (r || !S_ISREG(item->source.mode)) {
         return r;
     }
@@ -131,11 +109,10 @@ static int find_source(struct work *work)
         return errno == ENOENT || errno == ELOOP ? APPLY_BUSY : -errno;
     }
     work->source_fd = fd;
-    return check_source(work);
+    return work_check_source(work);
 }
 
-/* The text of a symlink, with a NUL. Its length, or 0. */
-static size_t read_link(int dir_fd, const char *name, char text[APPLY_PATH_BYTES])
+size_t work_read_link(int dir_fd, const char *name, char text[APPLY_PATH_BYTES])
 {
     ssize_t size = readlinkat(dir_fd, name, text, APPLY_PATH_BYTES);
     if (size <= 0 || size == APPLY_PATH_BYTES) {
@@ -147,8 +124,7 @@ static size_t read_link(int dir_fd, const char *name, char text[APPLY_PATH_BYTES
 
 /* --- what DIR has --- */
 
-/* Opens DIR's regular file for reading: the one that was found. -1: it cannot be read. */
-static int open_target(const struct work *work)
+int work_open_target(const struct work *work)
 {
     struct apply_look look;
     if (!S_ISREG(work->target.facts.mode)) {
@@ -174,136 +150,20 @@ static bool has_content(const struct work *work)
         return true;
     }
     if (S_ISLNK(source->mode)) {
-        size_t size = read_link(work->upper_fd, work->upper_name, texts[0]);
-        return size > 0 && size == read_link(work->dir_fd, work->name, texts[1]) &&
+        size_t size = work_read_link(work->upper_fd, work->upper_name, texts[0]);
+        return size > 0 && size == work_read_link(work->dir_fd, work->name, texts[1]) &&
                memcmp(texts[0], texts[1], size) == 0;
     }
     if (S_ISDIR(source->mode)) {
         return true;
     }
-    defer_close int fd = source->bytes == target->bytes ? open_target(work) : -1;
+    defer_close int fd = source->bytes == target->bytes ? work_open_target(work) : -1;
     return fd >= 0 && content_equal(work->source_fd, fd, source->bytes) == 1;
 }
 
-/* --- taking the name's place --- */
-
-/* Whether somebody would write on into a file that is removed. */
-static bool is_written(int dir_fd, const char *name, const struct apply_facts *facts)
+bool work_is_written(int dir_fd, const char *name, const struct apply_facts *facts)
 {
     return fd_is_written_at(dir_fd, name, facts->mode) > 0;
-}
-
-/* For a file system without RENAME_EXCHANGE. */
-static int replace_plainly(const struct work *work, const char *temporary)
-{
-    bool was_directory = S_ISDIR(work->target.facts.mode);
-    if (is_written(work->dir_fd, work->name, &work->target.facts)) {
-        return APPLY_WRITTEN;
-    }
-    if (was_directory == S_ISDIR(work->item->source.mode)) {
-        return apply_rename(work->dir_fd, temporary, work->name, 0);
-    }
-    if (unlinkat(work->dir_fd, work->name, was_directory ? AT_REMOVEDIR : 0) < 0) {
-        return errno == ENOTEMPTY || errno == EEXIST ? APPLY_FULL : -errno;
-    }
-    return apply_rename_new(work->dir_fd, temporary, work->name);
-}
-
-/* What was made takes the name. Returns with or without the temporary name. */
-static int place(struct work *work, const char *temporary)
-{
-    struct apply_run *run = work->run;
-    struct apply_look now;
-    int r = apply_facts_at(work->dir_fd, work->name, run->mount_id, &now);
-    if (r < 0 || !is_before(work, &now.facts)) {
-        return r < 0 ? r : APPLY_CONFLICT;
-    }
-    if (!now.facts.mode) {
-        r = apply_rename_new(work->dir_fd, temporary, work->name);
-        return r == -EEXIST ? APPLY_CONFLICT : r;
-    }
-    r = apply_rename(work->dir_fd, temporary, work->name, RENAME_EXCHANGE);
-    if (r == -EINVAL) {
-        return replace_plainly(work, temporary);
-    }
-    return r ? r : apply_finish_swap(work->item, work->dir_fd, temporary, work->name);
-}
-
-/* --- making --- */
-
-static const struct apply_look *owner_of(const struct work *work)
-{
-    return work->target.facts.mode ? &work->target : NULL;
-}
-
-/* The kernel gives many writes of one tick the same time: so that the user's next one is seen, the
- * file gets one that none of theirs has. */
-static void stamp(int fd)
-{
-    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_nsec = UTIME_OMIT}};
-    if (clock_gettime(CLOCK_REALTIME, &times[1]) == 0) {
-        (void)futimens(fd, times);
-    }
-}
-
-static int make_file(struct work *work, const char *temporary, int *ret_fd)
-{
-    *ret_fd = openat(work->dir_fd, temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-                     S_IRUSR | S_IWUSR);
-    int r = *ret_fd < 0 ? -errno : apply_give(work->run, *ret_fd, work->dir_fd, owner_of(work));
-    r = r ? r : content_copy(work->source_fd, *ret_fd, work->item->source.bytes, apply_is_wanted);
-    r = r > 0 ? APPLY_BUSY : r;
-    if (r == 0 && work->item->hash) { /* it may have been written to meanwhile */
-        uint64_t hash = 0;
-        r = content_hash(*ret_fd, work->item->source.bytes, work->run->journal->key, &hash);
-        r = r ? r : hash == work->item->hash ? 0 : APPLY_BUSY;
-    }
-    if (r == 0 && S_ISREG(work->target.facts.mode)) {
-        defer_close int old_fd = open_target(work);
-        r = old_fd < 0 ? -EACCES : apply_copy_acl(old_fd, *ret_fd); /* its ACL must not be lost */
-    }
-    if (r == 0 && fchmod(*ret_fd, work->item->source.mode & ACCESSPERMS) < 0) {
-        r = -errno;
-    }
-    stamp(*ret_fd);
-    return r;
-}
-
-static int make_link(struct work *work, const char *temporary, int *ret_fd)
-{
-    char text[APPLY_PATH_BYTES];
-    if (read_link(work->upper_fd, work->upper_name, text) != work->item->source.bytes) {
-        return APPLY_BUSY;
-    }
-    if (symlinkat(text, work->dir_fd, temporary) < 0) {
-        return -errno;
-    }
-    *ret_fd = openat(work->dir_fd, temporary, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-    return *ret_fd < 0 ? -errno : apply_give(work->run, *ret_fd, work->dir_fd, owner_of(work));
-}
-
-static int make(struct work *work, const char *temporary, int *ret_fd)
-{
-    mode_t mode = work->item->source.mode;
-    if (S_ISREG(mode)) {
-        return make_file(work, temporary, ret_fd);
-    }
-    if (S_ISLNK(mode)) {
-        return make_link(work, temporary, ret_fd);
-    }
-    mode |= work->more ? S_IRWXU : 0;
-    *ret_fd = apply_make_directory(work->run, work->dir_fd, temporary, mode, owner_of(work));
-    return *ret_fd < 0 ? *ret_fd : 0;
-}
-
-/* What DIR has is what was made, if it still is; else what was made stays what it is known as, and
- * the user's change of this moment is seen as one. */
-static void note_after(struct work *work, const struct apply_look *made, int fd)
-{
-    struct apply_look now;
-    bool is_it =
-        apply_facts_at(fd, "", 0, &now) == 0 && apply_facts_equal_moved(&made->facts, &now.facts);
-    work->item->after = is_it ? now.facts : made->facts;
 }
 
 /* Whether the item can be carried out, as far as can be seen before: 0, or what becomes of it. */
@@ -325,11 +185,11 @@ static int check(struct work *work)
     work->same_mode =
         work->same && (S_ISLNK(item->source.mode) || (item->source.mode & ACCESSPERMS) ==
                                                          (work->target.facts.mode & ACCESSPERMS));
-    if (!work->same_mode && !is_before(work, &work->target.facts)) {
+    if (!work->same_mode && !work_is_before(work, &work->target.facts)) {
         return APPLY_CONFLICT;
     }
     /* A name that is exchanged, and again, would be a change of the user's from then on. */
-    bool stays = work->same || !is_written(work->dir_fd, work->name, &work->target.facts);
+    bool stays = work->same || !work_is_written(work->dir_fd, work->name, &work->target.facts);
     return stays ? 0 : APPLY_WRITTEN;
 }
 
@@ -353,7 +213,7 @@ static bool is_possible(struct apply_run *run, uint32_t index)
     if (check(&work)) {
         return false;
     }
-    defer_close int fd = open_target(&work); /* for its ACL */
+    defer_close int fd = work_open_target(&work); /* for its ACL */
     return apply_is_in_way(work.item) ? run->ready == work.number
                                       : fd >= 0 || !S_ISREG(work.target.facts.mode);
 }
@@ -362,7 +222,7 @@ static bool is_possible(struct apply_run *run, uint32_t index)
 static uint64_t target_hash(struct work *work)
 {
     if (work->hash == 0) {
-        defer_close int fd = open_target(work);
+        defer_close int fd = work_open_target(work);
         (void)(fd >= 0 &&
                content_hash(fd, work->target.facts.bytes, work->run->journal->key, &work->hash));
     }
@@ -418,94 +278,6 @@ static bool has_copy(struct work *work)
     return false;
 }
 
-static int replace(struct work *work)
-{
-    char temporary[APPLY_TEMPORARY_NAME];
-    struct apply_look made = {};
-    defer_close int fd = -1;
-    struct apply_run *run = work->run;
-    if (work->dir_fd < 0) {
-        int parent = apply_make_parent(run, work->item, &work->name);
-        if (parent < 0) {
-            return parent;
-        }
-        work->dir_fd = parent;
-    }
-    int r = apply_name_temporary(run, work->number, work->item->path, work->name, temporary);
-    if (r < 0) {
-        return r;
-    }
-    r = make(work, temporary, &fd);
-    r = r ? r : check_source(work);
-    r = r ? r : apply_facts_at(fd, "", 0, &made);
-    work->item->after = made.facts; /* before it has the name: see is_before() */
-    r = r ? r : place(work, temporary);
-    apply_discard_temporary(run, work->dir_fd, temporary);
-    work->item->after = (struct apply_facts){};
-    if (r == 0) {
-        note_after(work, &made, fd);
-    }
-    return r;
-}
-
-/* DIR's directory or file keeps what is in it, and gets the mode. */
-static int change_mode(struct work *work)
-{
-    struct apply_look look = {};
-    mode_t mode = (work->target.facts.mode & ALLPERMS & ~ACCESSPERMS) |
-                  (work->item->source.mode & ACCESSPERMS);
-    bool is_directory = S_ISDIR(work->target.facts.mode);
-    defer_close int fd = is_directory ? openat(work->dir_fd, work->name,
-                                               O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
-                                      : open_target(work);
-    int r = fd < 0 ? (is_directory ? -errno : -EACCES)
-                   : apply_facts_at(fd, "", work->run->mount_id, &look);
-    if (r == 0 && !is_before(work, &look.facts)) {
-        return APPLY_CONFLICT;
-    }
-    if (r == 0 && fchmod(fd, mode) < 0) {
-        r = -errno;
-    }
-    if (r == 0) {
-        look.facts.mode = (look.facts.mode & (mode_t)S_IFMT) | mode;
-        note_after(work, &look, fd);
-    }
-    return r;
-}
-
-static int remove_file(struct work *work)
-{
-    char temporary[APPLY_TEMPORARY_NAME];
-    struct apply_run *run = work->run;
-    int r = apply_name_temporary(run, work->number, work->item->path, work->name, temporary);
-    r = r ? r : apply_rename(work->dir_fd, work->name, temporary, RENAME_NOREPLACE);
-    if (r == 0) {
-        r = apply_finish_swap(work->item, work->dir_fd, temporary, work->name);
-        apply_forget_temporary(run);
-        return r;
-    }
-    apply_forget_temporary(run);
-    if (r == -EINVAL) {
-        r = is_written(work->dir_fd, work->name, &work->target.facts) ? APPLY_WRITTEN
-            : unlinkat(work->dir_fd, work->name, 0) < 0               ? -errno
-                                                                      : 0;
-    }
-    return r == -ENOENT ? APPLY_SAME : r;
-}
-
-static int remove_target(struct work *work)
-{
-    if (!S_ISDIR(work->target.facts.mode)) {
-        return remove_file(work);
-    }
-    if (unlinkat(work->dir_fd, work->name, AT_REMOVEDIR) < 0) {
-        return errno == ENOTEMPTY || errno == EEXIST ? APPLY_FULL
-               : errno == ENOENT                     ? APPLY_SAME
-                                                     : -errno;
-    }
-    return 0;
-}
-
 static int carry_out(struct work *work)
 {
     struct apply_item *item = work->item;
@@ -518,7 +290,7 @@ static int carry_out(struct work *work)
     }
     if (work->same_mode) {
         item->after = work->target.facts;
-        r = item->source.mode ? check_source(work) : 0;
+        r = item->source.mode ? work_check_source(work) : 0;
         return r ? r : APPLY_SAME;
     }
     if (work->same && S_ISDIR(item->source.mode) && work->more) {
@@ -531,9 +303,9 @@ static int carry_out(struct work *work)
     if (waits && !(item->source.mode == 0 && has_copy(work))) {
         return APPLY_LAST;
     }
-    return item->source.mode == 0 ? remove_target(work)
-           : work->same           ? change_mode(work)
-                                  : replace(work);
+    return item->source.mode == 0 ? work_remove_target(work)
+           : work->same           ? work_change_mode(work)
+                                  : work_replace(work);
 }
 
 static void end(struct work *work, int r)
@@ -575,7 +347,7 @@ bool apply_item_can_be_made(struct apply_run *run, uint32_t index)
     int r = check(&work);
     r = r ? r : apply_name_temporary(run, work.number, work.item->path, work.name, temporary);
     if (r == 0) {
-        r = make(&work, temporary, &fd);
+        r = work_make(&work, temporary, &fd);
         apply_discard_temporary(run, work.dir_fd, temporary);
     }
     return r == 0;

@@ -1,0 +1,208 @@
+/* What changes DIR. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h> /* RENAME_EXCHANGE */
+#include <time.h>
+#include <unistd.h>
+
+#include "base/own.h"
+#include "sandbox/programs/apply/work.h"
+#include "sandbox/programs/common/content.h"
+
+/* For a file system without RENAME_EXCHANGE. */
+static int replace_plainly(const struct work *work, const char *temporary)
+{
+    bool was_directory = S_ISDIR(work->target.facts.mode);
+    if (work_is_written(work->dir_fd, work->name, &work->target.facts)) {
+        return APPLY_WRITTEN;
+    }
+    if (was_directory == S_ISDIR(work->item->source.mode)) {
+        return apply_rename(work->dir_fd, temporary, work->name, 0);
+    }
+    if (unlinkat(work->dir_fd, work->name, was_directory ? AT_REMOVEDIR : 0) < 0) {
+        return errno == ENOTEMPTY || errno == EEXIST ? APPLY_FULL : -errno;
+    }
+    return apply_rename_new(work->dir_fd, temporary, work->name);
+}
+
+/* What was made takes the name. Returns with or without the temporary name. */
+static int place(struct work *work, const char *temporary)
+{
+    struct apply_run *run = work->run;
+    struct apply_look now;
+    int r = apply_facts_at(work->dir_fd, work->name, run->mount_id, &now);
+    if (r < 0 || !work_is_before(work, &now.facts)) {
+        return r < 0 ? r : APPLY_CONFLICT;
+    }
+    if (!now.facts.mode) {
+        r = apply_rename_new(work->dir_fd, temporary, work->name);
+        return r == -EEXIST ? APPLY_CONFLICT : r;
+    }
+    r = apply_rename(work->dir_fd, temporary, work->name, RENAME_EXCHANGE);
+    if (r == -EINVAL) {
+        return replace_plainly(work, temporary);
+    }
+    return r ? r : apply_finish_swap(work->item, work->dir_fd, temporary, work->name);
+}
+
+static const struct apply_look *owner_of(const struct work *work)
+{
+    return work->target.facts.mode ? &work->target : NULL;
+}
+
+/* The kernel gives many writes of one tick the same time: so that the user's next one is seen, the
+ * file gets one that none of theirs has. */
+static void stamp(int fd)
+{
+    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_nsec = UTIME_OMIT}};
+    if (clock_gettime(CLOCK_REALTIME, &times[1]) == 0) {
+        (void)futimens(fd, times);
+    }
+}
+
+static int make_file(struct work *work, const char *temporary, int *ret_fd)
+{
+    *ret_fd = openat(work->dir_fd, temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                     S_IRUSR | S_IWUSR);
+    int r = *ret_fd < 0 ? -errno : apply_give(work->run, *ret_fd, work->dir_fd, owner_of(work));
+    r = r ? r : content_copy(work->source_fd, *ret_fd, work->item->source.bytes, apply_is_wanted);
+    r = r > 0 ? APPLY_BUSY : r;
+    if (r == 0 && work->item->hash) { /* it may have been written to meanwhile */
+        uint64_t hash = 0;
+        r = content_hash(*ret_fd, work->item->source.bytes, work->run->journal->key, &hash);
+        r = r ? r : hash == work->item->hash ? 0 : APPLY_BUSY;
+    }
+    if (r == 0 && S_ISREG(work->target.facts.mode)) {
+        defer_close int old_fd = work_open_target(work);
+        r = old_fd < 0 ? -EACCES : apply_copy_acl(old_fd, *ret_fd); /* its ACL must not be lost */
+    }
+    if (r == 0 && fchmod(*ret_fd, work->item->source.mode & ACCESSPERMS) < 0) {
+        r = -errno;
+    }
+    stamp(*ret_fd);
+    return r;
+}
+
+static int make_link(struct work *work, const char *temporary, int *ret_fd)
+{
+    char text[APPLY_PATH_BYTES];
+    if (work_read_link(work->upper_fd, work->upper_name, text) != work->item->source.bytes) {
+        return APPLY_BUSY;
+    }
+    if (symlinkat(text, work->dir_fd, temporary) < 0) {
+        return -errno;
+    }
+    *ret_fd = openat(work->dir_fd, temporary, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    return *ret_fd < 0 ? -errno : apply_give(work->run, *ret_fd, work->dir_fd, owner_of(work));
+}
+
+int work_make(struct work *work, const char *temporary, int *ret_fd)
+{
+    mode_t mode = work->item->source.mode;
+    if (S_ISREG(mode)) {
+        return make_file(work, temporary, ret_fd);
+    }
+    if (S_ISLNK(mode)) {
+        return make_link(work, temporary, ret_fd);
+    }
+    mode |= work->more ? S_IRWXU : 0;
+    *ret_fd = apply_make_directory(work->run, work->dir_fd, temporary, mode, owner_of(work));
+    return *ret_fd < 0 ? *ret_fd : 0;
+}
+
+/* What DIR has is what was made, if it still is; else what was made stays what it is known as, and
+ * the user's change of this moment is seen as one. */
+static void note_after(struct work *work, const struct apply_look *made, int fd)
+{
+    struct apply_look now;
+    bool is_it =
+        apply_facts_at(fd, "", 0, &now) == 0 && apply_facts_equal_moved(&made->facts, &now.facts);
+    work->item->after = is_it ? now.facts : made->facts;
+}
+
+int work_replace(struct work *work)
+{
+    char temporary[APPLY_TEMPORARY_NAME];
+    struct apply_look made = {};
+    defer_close int fd = -1;
+    struct apply_run *run = work->run;
+    if (work->dir_fd < 0) {
+        int parent = apply_make_parent(run, work->item, &work->name);
+        if (parent < 0) {
+            return parent;
+        }
+        work->dir_fd = parent;
+    }
+    int r = apply_name_temporary(run, work->number, work->item->path, work->name, temporary);
+    if (r < 0) {
+        return r;
+    }
+    r = work_make(work, temporary, &fd);
+    r = r ? r : work_check_source(work);
+    r = r ? r : apply_facts_at(fd, "", 0, &made);
+    work->item->after = made.facts; /* before it has the name: see work_is_before() */
+    r = r ? r : place(work, temporary);
+    apply_discard_temporary(run, work->dir_fd, temporary);
+    work->item->after = (struct apply_facts){};
+    if (r == 0) {
+        note_after(work, &made, fd);
+    }
+    return r;
+}
+
+int work_change_mode(struct work *work)
+{
+    struct apply_look look = {};
+    mode_t mode = (work->target.facts.mode & ALLPERMS & ~ACCESSPERMS) |
+                  (work->item->source.mode & ACCESSPERMS);
+    bool is_directory = S_ISDIR(work->target.facts.mode);
+    defer_close int fd = is_directory ? openat(work->dir_fd, work->name,
+                                               O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+                                      : work_open_target(work);
+    int r = fd < 0 ? (is_directory ? -errno : -EACCES)
+                   : apply_facts_at(fd, "", work->run->mount_id, &look);
+    if (r == 0 && !work_is_before(work, &look.facts)) {
+        return APPLY_CONFLICT;
+    }
+    if (r == 0 && fchmod(fd, mode) < 0) {
+        r = -errno;
+    }
+    if (r == 0) {
+        look.facts.mode = (look.facts.mode & (mode_t)S_IFMT) | mode;
+        note_after(work, &look, fd);
+    }
+    return r;
+}
+
+static int remove_file(struct work *work)
+{
+    char temporary[APPLY_TEMPORARY_NAME];
+    struct apply_run *run = work->run;
+    int r = apply_name_temporary(run, work->number, work->item->path, work->name, temporary);
+    r = r ? r : apply_rename(work->dir_fd, work->name, temporary, RENAME_NOREPLACE);
+    if (r == 0) {
+        r = apply_finish_swap(work->item, work->dir_fd, temporary, work->name);
+        apply_forget_temporary(run);
+        return r;
+    }
+    apply_forget_temporary(run);
+    if (r == -EINVAL) {
+        r = work_is_written(work->dir_fd, work->name, &work->target.facts) ? APPLY_WRITTEN
+            : unlinkat(work->dir_fd, work->name, 0) < 0                    ? -errno
+                                                                           : 0;
+    }
+    return r == -ENOENT ? APPLY_SAME : r;
+}
+
+int work_remove_target(struct work *work)
+{
+    if (!S_ISDIR(work->target.facts.mode)) {
+        return remove_file(work);
+    }
+    if (unlinkat(work->dir_fd, work->name, AT_REMOVEDIR) < 0) {
+        return errno == ENOTEMPTY || errno == EEXIST ? APPLY_FULL
+               : errno == ENOENT                     ? APPLY_SAME
+                                                     : -errno;
+    }
+    return 0;
+}
