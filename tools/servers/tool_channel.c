@@ -432,7 +432,7 @@ static void drop_call(struct channel_call *call, const char *reason)
         const struct cell_asker *asker = tool_servers_asker(call->channel->servers);
         asker->withdraw(asker->ctx, &call->elicitation);
     } else if (call->step == STEP_QUEUED) {
-        tool_server_drop(&call->call);
+        tool_calls_drop(&call->call);
     }
     call_free(call);
 }

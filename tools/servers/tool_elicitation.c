@@ -10,6 +10,7 @@
 #include "base/word.h"
 #include "rpc/client.h"
 #include "rpc/text.h"
+#include "tools/servers/tool_calls.h"
 
 enum { MESSAGE_BYTES = 2000, FORM_BYTES = 64 << 10, FORM_DEPTH = 8 };
 

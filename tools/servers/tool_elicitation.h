@@ -1,8 +1,8 @@
 #pragma once
 #include "tools/servers/cell_elicitation.h"
-#include "tools/servers/tool_server.h"
 
 struct rpc_client;
+struct tool_call;
 
 /* Elicitations of a tool server, which are passed on to the user while code calls it. */
 

@@ -21,7 +21,6 @@
 #include "rpc/client.h"
 #include "rpc/text.h"
 #include "schema/schema.h"
-#include "tools/servers/tool_elicitation.h"
 #include "tools/servers/tool_log.h"
 #include "tools/servers/tool_start.h"
 
@@ -29,8 +28,6 @@ enum {
     WHY_BYTES = 480,
     EXIT_MS = 200 /* from the end of its stdout to its exit, which says more */
 };
-
-#define SEVERAL UINT32_MAX /* sessions */
 
 enum server_state { SERVER_DOWN, SERVER_STARTING, SERVER_LISTING, SERVER_UP };
 
@@ -51,11 +48,7 @@ struct tool_server {
     json_t *found;         /* pages so far */
     unsigned pages;
     struct tool_waiter *waiters;
-    struct tool_call *queue; /* in order */
-    struct tool_call *sent;
-    unsigned sent_count;
-    uint32_t left; /* the session of cancelled calls, which may be at work; 0: there are none */
-    struct tool_elicitations elicitations;
+    struct tool_calls calls;
     char exit[WHY_BYTES]; /* how the program has exited; empty: it runs */
 };
 
@@ -104,7 +97,7 @@ bool tool_only_reads(const json_t *tool)
     return json_is_true(json_object_get(json_object_get(tool, "annotations"), "readOnlyHint"));
 }
 
-/* --- waiters and calls --- */
+/* --- waiters --- */
 
 static void notify_waiters(struct tool_server *server, const char *why)
 {
@@ -116,109 +109,6 @@ static void notify_waiters(struct tool_server *server, const char *why)
     }
 }
 
-static void remove_call(struct tool_call **list, struct tool_call *call)
-{
-    while (*list && *list != call) {
-        list = &(*list)->next;
-    }
-    if (*list) {
-        *list = call->next;
-    }
-}
-
-/* Takes a call that has left off the list. */
-static void remove_sent(struct tool_call *call)
-{
-    struct tool_server *server = call->server;
-    tool_elicitations_drop(&server->elicitations, call);
-    remove_call(&server->sent, call);
-    server->sent_count--;
-}
-
-static void on_response(void *arg, const json_t *result, const json_t *error, const char *text);
-
-static struct span span_of(const char *text)
-{
-    return (struct span){text, strlen(text)};
-}
-
-/* What has been cancelled is not taken back: it waits to be read as well. */
-static bool takes_calls(const struct tool_server *server)
-{
-    return server->state == SERVER_UP && server->sent_count < LIMIT_TOOL_CALLS &&
-           rpc_client_unread(server->client) <= LIMIT_TOOL_UNSENT_BYTES;
-}
-
-static void send_calls(void *arg)
-{
-    struct tool_server *server = arg;
-    while (server->queue && takes_calls(server)) {
-        struct tool_call *call = server->queue;
-        server->queue = call->next;
-        if (!call->leave(call)) {
-            continue;
-        }
-        json_t *params = json_pack("{s:s, s:O}", "name", call->tool, "arguments", call->arguments);
-        call->request = rpc_client_request(server->client, "tools/call", params, on_response, call);
-        if (call->request == 0) {
-            call->done(call, TOOL_NOTHING, span_of("was not asked: out of memory"));
-            continue;
-        }
-        call->next = server->sent;
-        server->sent = call;
-        server->sent_count++;
-    }
-    loop_expect(server->owner->loop); /* the response to a call, or the code's next one */
-}
-
-static void end_call(struct tool_call *call, enum tool_outcome outcome, struct span text)
-{
-    struct tool_server *server = call->server;
-    remove_sent(call);
-    call->done(call, outcome, text);
-    send_calls(server);
-}
-
-static void on_response(void *arg, const json_t *result, const json_t *error, const char *text)
-{
-    const char *kind = rpc_text_plain(json_object_get(result, "resultType"));
-    if (kind && strcmp(kind, "complete") != 0) {
-        end_call(arg, TOOL_ERROR,
-                 span_of("asks for input in the middle of a call, which is declined"));
-    } else if (result) {
-        const struct tool_call *call = arg;
-        end_call(arg, TOOL_RESULT, rpc_client_result(call->server->client));
-    } else if (error) {
-        const json_t *message = json_object_get(error, "message");
-        end_call(arg, TOOL_ERROR,
-                 json_is_string(message)
-                     ? (struct span){json_string_value(message), json_string_length(message)}
-                     : span_of("an error without a message"));
-    } else {
-        end_call(arg, TOOL_NOTHING, span_of(text));
-    }
-}
-
-void tool_server_add(struct tool_server *server, struct tool_call *call)
-{
-    call->server = server;
-    list_append(&server->queue, call);
-    send_calls(server);
-}
-
-void tool_server_drop(struct tool_call *call)
-{
-    struct tool_server *server = call->server;
-    if (call->request) {
-        server->left = server->left && server->left != call->session ? SEVERAL : call->session;
-        rpc_client_cancel(server->client, call->request);
-        remove_sent(call);
-        send_calls(server);
-    } else {
-        remove_call(&server->queue, call);
-    }
-}
-
 /* --- down --- */
 
 static void release(struct tool_server *server)
@@ -226,8 +116,7 @@ static void release(struct tool_server *server)
     loop_timer_disarm(&server->listing);
     loop_task_cancel(&server->down);
     tool_log_end(&server->log);
-    server->left = 0;
-    tool_elicitations_drop(&server->elicitations, NULL);
+    tool_calls_stop(&server->calls);
     rpc_client_free(take_ptr(server->client));
     box_program_end(take_ptr(server->program));
     json_decref(take_ptr(server->found));
@@ -243,15 +132,7 @@ static void go_down(struct tool_server *server, const char *why)
     server->state = SERVER_DOWN;
     release(server);
     log_warn("tools", "the tool server %s %s", server->entry->name, why);
-    struct tool_call *lists[] = {take_ptr(server->sent), take_ptr(server->queue)};
-    server->sent_count = 0;
-    for (unsigned i = 0; i < 2; i++) {
-        for (struct tool_call *call = lists[i]; call;) {
-            struct tool_call *next = call->next;
-            call->done(call, TOOL_NOTHING, span_of(why));
-            call = next;
-        }
-    }
+    tool_calls_end(&server->calls, why);
     if (!was_up) {
         notify_waiters(server, why);
     }
@@ -344,7 +225,8 @@ static void on_page(void *arg, const json_t *result, const json_t *error, const 
     json_decref(server->tools);
     server->tools = take_ptr(server->found);
     server->state = SERVER_UP;
-    send_calls(server);
+    server->calls.leave = true;
+    tool_calls_send(&server->calls);
     notify_waiters(server, NULL);
 }
 
@@ -364,6 +246,7 @@ static void list_tools(void *arg)
         return; /* it is being asked */
     }
     server->state = SERVER_LISTING;
+    server->calls.leave = false;
     server->found = json_object();
     server->pages = 0;
     loop_timer_arm(server->owner->loop, &server->listing,
@@ -373,35 +256,22 @@ static void list_tools(void *arg)
 
 /* --- up --- */
 
-/* For which call the server asks, which its request does not say: any of one run is as good, since
- * the user sees the question with that run. NULL: there are calls of several, whose users would be
- * asked for one another, or a call of another session was cancelled: nothing says that its end has
- * come. */
-static struct tool_call *asking_call(const struct tool_server *server)
+static void on_written(void *arg)
 {
-    struct tool_call *oldest = NULL;
-    for (struct tool_call *call = server->sent; call; call = call->next) {
-        if (call->run != server->sent->run || (server->left && server->left != call->session)) {
-            return NULL;
-        }
-        oldest = call;
-    }
-    return oldest;
+    struct tool_server *server = arg;
+    tool_calls_send(&server->calls);
 }
 
 static void on_elicit(void *arg, const json_t *id, const json_t *params)
 {
     struct tool_server *server = arg;
-    server->elicitations.asker = server->owner->asker;
-    server->elicitations.name = server->entry->name;
-    server->elicitations.client = server->client;
-    tool_elicitations_receive(&server->elicitations, asking_call(server), id, params);
+    tool_calls_elicit(&server->calls, id, params);
 }
 
 static const struct rpc_client_events client_events = {.on_ready = list_tools,
                                                        .on_tools_changed = list_tools,
                                                        .on_elicit = on_elicit,
-                                                       .on_written = send_calls,
+                                                       .on_written = on_written,
                                                        .on_closed = on_closed};
 
 static int start_program(struct tool_server *server, struct fail *fail)
@@ -422,6 +292,9 @@ static int start_program(struct tool_server *server, struct fail *fail)
     server->log.fd = fds[2];
     r = rpc_client_new(owner->loop, fds[1], fds[0], &config, &client_events, server,
                        &server->client);
+    server->calls.client = server->client;
+    server->calls.elicitations = (struct tool_elicitations){
+        .asker = owner->asker, .name = server->entry->name, .client = server->client};
     r = r ? r : tool_log_begin(&server->log, owner->loop);
     return r < 0 ? fail_set(fail, -r, "cannot start") : 0;
 }
@@ -481,6 +354,11 @@ void tool_server_forget(struct tool_waiter *waiter)
     }
 }
 
+void tool_server_add(struct tool_server *server, struct tool_call *call)
+{
+    tool_calls_add(&server->calls, call);
+}
+
 /* --- all --- */
 
 int tool_servers_new(struct loop *loop, const struct box_spec *spec, struct tools_file *file,
@@ -498,6 +376,7 @@ int tool_servers_new(struct loop *loop, const struct box_spec *spec, struct tool
     for (size_t i = 0; i < file->count; i++) {
         list[i].owner = servers;
         list[i].entry = &file->entries[i];
+        list[i].calls.loop = loop;
         list[i].log = (struct tool_log){.fd = -1, .entry = list[i].entry};
     }
     if (file->readable) {

@@ -1,37 +1,15 @@
 #pragma once
 #include "base/loop.h"
-#include "rpc/scan.h"
 #include "sandbox/sandbox.h"
 #include "tools/servers/cell_elicitation.h"
 #include "tools/servers/grants.h"
+#include "tools/servers/tool_calls.h"
 
 /* The programs of --tools: started when they are first needed, outside of any sandbox, and started
  * again after they have exited. */
 
 struct tool_servers;
 struct tool_server;
-
-enum tool_outcome {
-    TOOL_RESULT,  /* text: its JSON */
-    TOOL_ERROR,   /* the server has refused the call; text: its message, of any kind */
-    TOOL_NOTHING, /* there will be no response; text: why, a clause about the server */
-};
-
-/* A call at a server. Embedded; zeroed but for the members that its owner sets. */
-struct tool_call {
-    struct tool_call *next;
-    struct tool_server *server;
-    const char *tool;
-    json_t *arguments;  /* owned by the owner, as is the name */
-    struct run *run;    /* that calls it */
-    uint32_t session;   /* of the run */
-    unsigned *refusals; /* of the user's in that run, borrowed */
-    unsigned request;   /* 0: it has not left */
-    /* The call's turn has come. False: it must not leave; it has been ended, or freed. */
-    bool (*leave)(struct tool_call *call);
-    /* It has ended, and may be freed. Not called after tool_server_drop(). */
-    void (*done)(struct tool_call *call, enum tool_outcome outcome, struct span text);
-};
 
 /* Waits for a server that runs and whose tools are known. Embedded, starts zeroed. */
 struct tool_waiter {
@@ -71,5 +49,3 @@ bool tool_only_reads(const json_t *tool);
 
 /* Sends the call when its turn comes; the server must be wanted and known. */
 void tool_server_add(struct tool_server *server, struct tool_call *call);
-/* Nobody waits for it any more. */
-void tool_server_drop(struct tool_call *call);

@@ -1,0 +1,145 @@
+#include "tools/servers/tool_calls.h"
+
+#include <string.h>
+
+#include "base/limits.h"
+#include "base/list.h"
+#include "base/own.h"
+#include "rpc/client.h"
+#include "rpc/text.h"
+
+#define SEVERAL UINT32_MAX /* sessions */
+
+/* Takes a call that has left off the list. */
+static void remove_sent(struct tool_call *call)
+{
+    struct tool_calls *calls = call->calls;
+    tool_elicitations_drop(&calls->elicitations, call);
+    list_remove(&calls->sent, call);
+    calls->sent_count--;
+}
+
+static struct span span_of(const char *text)
+{
+    return (struct span){text, strlen(text)};
+}
+
+/* What has been cancelled is not taken back: it waits to be read as well. */
+static bool takes_calls(const struct tool_calls *calls)
+{
+    return calls->leave && calls->sent_count < LIMIT_TOOL_CALLS &&
+           rpc_client_unread(calls->client) <= LIMIT_TOOL_UNSENT_BYTES;
+}
+
+static void on_response(void *arg, const json_t *result, const json_t *error, const char *text);
+
+void tool_calls_send(struct tool_calls *calls)
+{
+    while (calls->queue && takes_calls(calls)) {
+        struct tool_call *call = calls->queue;
+        calls->queue = call->next;
+        if (!call->leave(call)) {
+            continue;
+        }
+        json_t *params = json_pack("{s:s, s:O}", "name", call->tool, "arguments", call->arguments);
+        call->request = rpc_client_request(calls->client, "tools/call", params, on_response, call);
+        if (call->request == 0) {
+            call->done(call, TOOL_NOTHING, span_of("was not asked: out of memory"));
+            continue;
+        }
+        call->next = calls->sent;
+        calls->sent = call;
+        calls->sent_count++;
+    }
+    loop_expect(calls->loop); /* the response to a call, or the code's next one */
+}
+
+static void end_call(struct tool_call *call, enum tool_outcome outcome, struct span text)
+{
+    struct tool_calls *calls = call->calls;
+    remove_sent(call);
+    call->done(call, outcome, text);
+    tool_calls_send(calls);
+}
+
+static void on_response(void *arg, const json_t *result, const json_t *error, const char *text)
+{
+    const char *kind = rpc_text_plain(json_object_get(result, "resultType"));
+    if (kind && strcmp(kind, "complete") != 0) {
+        end_call(arg, TOOL_ERROR,
+                 span_of("asks for input in the middle of a call, which is declined"));
+    } else if (result) {
+        const struct tool_call *call = arg;
+        end_call(arg, TOOL_RESULT, rpc_client_result(call->calls->client));
+    } else if (error) {
+        const json_t *message = json_object_get(error, "message");
+        end_call(arg, TOOL_ERROR,
+                 json_is_string(message)
+                     ? (struct span){json_string_value(message), json_string_length(message)}
+                     : span_of("an error without a message"));
+    } else {
+        end_call(arg, TOOL_NOTHING, span_of(text));
+    }
+}
+
+void tool_calls_add(struct tool_calls *calls, struct tool_call *call)
+{
+    call->calls = calls;
+    list_append(&calls->queue, call);
+    tool_calls_send(calls);
+}
+
+void tool_calls_drop(struct tool_call *call)
+{
+    struct tool_calls *calls = call->calls;
+    if (call->request) {
+        calls->left = calls->left && calls->left != call->session ? SEVERAL : call->session;
+        rpc_client_cancel(calls->client, call->request);
+        remove_sent(call);
+        tool_calls_send(calls);
+    } else {
+        list_remove(&calls->queue, call);
+    }
+}
+
+/* For which call the server asks, which its request does not say: any of one run is as good, since
+ * the user sees the question with that run. NULL: there are calls of several, whose users would be
+ * asked for one another, or a call of another session was cancelled: nothing says that its end has
+ * come. */
+static struct tool_call *asking_call(const struct tool_calls *calls)
+{
+    struct tool_call *oldest = NULL;
+    for (struct tool_call *call = calls->sent; call; call = call->next) {
+        if (call->run != calls->sent->run || (calls->left && calls->left != call->session)) {
+            return NULL;
+        }
+        oldest = call;
+    }
+    return oldest;
+}
+
+void tool_calls_elicit(struct tool_calls *calls, const json_t *id, const json_t *params)
+{
+    tool_elicitations_receive(&calls->elicitations, asking_call(calls), id, params);
+}
+
+void tool_calls_stop(struct tool_calls *calls)
+{
+    calls->leave = false;
+    calls->left = 0;
+    tool_elicitations_drop(&calls->elicitations, NULL);
+    calls->client = NULL;
+}
+
+void tool_calls_end(struct tool_calls *calls, const char *why)
+{
+    struct tool_call *lists[] = {take_ptr(calls->sent), take_ptr(calls->queue)};
+    calls->sent_count = 0;
+    for (unsigned i = 0; i < 2; i++) {
+        for (struct tool_call *call = lists[i]; call;) {
+            struct tool_call *next = call->next;
+            call->done(call, TOOL_NOTHING, span_of(why));
+            call = next;
+        }
+    }
+}
