@@ -128,8 +128,8 @@ static int add_meta(struct rpc_client *client, json_t *params)
 {
     if (!client->meta) {
         client->meta =
-            json_pack("{s:s, s:{}, s:{s:s, s:s}}", MCP_META_VERSION, MCP_STATELESS_VERSION,
-                      MCP_META_CAPABILITIES, MCP_META_PREFIX "clientInfo", "name",
+            json_pack("{s:s, s:{s:{}}, s:{s:s, s:s}}", MCP_META_VERSION, MCP_STATELESS_VERSION,
+                      MCP_META_CAPABILITIES, "elicitation", MCP_META_PREFIX "clientInfo", "name",
                       client->config.name, "version", client->config.version);
     }
     return json_object_set(params, "_meta", client->meta);
@@ -290,10 +290,14 @@ static void respond(struct rpc_client *client, const json_t *id, json_t *result)
     json_decref(result);
 }
 
+json_t *rpc_client_elicit_result(const json_t *content)
+{
+    return json_pack("{s:s, s:O*}", "action", content ? "accept" : "decline", "content", content);
+}
+
 void rpc_client_elicited(struct rpc_client *client, const json_t *id, const json_t *content)
 {
-    respond(client, id,
-            json_pack("{s:s, s:O*}", "action", content ? "accept" : "decline", "content", content));
+    respond(client, id, rpc_client_elicit_result(content));
 }
 
 static void take_server_request(struct rpc_client *client, const struct message *message)

@@ -59,7 +59,9 @@ bool rpc_client_is_probing(const struct rpc_client *client);
  * client closes. Returns the request's number, or 0 when out of memory. */
 unsigned rpc_client_request(struct rpc_client *client, const char *method, json_t *params,
                             rpc_client_fn fn, void *arg);
-/* content: of the form, borrowed; NULL: the user declines. */
+/* content: of the form, borrowed; NULL: the user declines. New: that as an ElicitResult. */
+json_t *rpc_client_elicit_result(const json_t *content);
+/* Sends it as the response to on_elicit. */
 void rpc_client_elicited(struct rpc_client *client, const json_t *id, const json_t *content);
 /* Tells the server that nobody waits for the response any more. */
 void rpc_client_cancel(struct rpc_client *client, unsigned request);

@@ -38,10 +38,12 @@ void tool_calls_send(struct tool_calls *calls)
     while (calls->queue && takes_calls(calls)) {
         struct tool_call *call = calls->queue;
         calls->queue = call->next;
-        if (!call->leave(call)) {
+        if (call->rounds == 0 && !call->leave(call)) {
             continue;
         }
         json_t *params = json_pack("{s:s, s:O}", "name", call->tool, "arguments", call->arguments);
+        (void)json_object_update(params, call->input);
+        json_decref(take_ptr(call->input));
         call->request = rpc_client_request(calls->client, "tools/call", params, on_response, call);
         if (call->request == 0) {
             call->done(call, TOOL_NOTHING, span_of("was not asked: out of memory"));
@@ -62,14 +64,91 @@ static void end_call(struct tool_call *call, enum tool_outcome outcome, struct s
     tool_calls_send(calls);
 }
 
+/* --- input that a call requires: MCP 2026-07-28 basic/patterns/mrtr --- */
+
+/* Before the others that wait: it has had its turn, and has been counted. */
+static void send_again(struct tool_call *call)
+{
+    struct tool_calls *calls = call->calls;
+    remove_sent(call);
+    call->request = 0;
+    call->next = calls->queue;
+    calls->queue = call;
+    tool_calls_send(calls);
+}
+
+static void input_given(void *arg, const json_t *key, const json_t *content)
+{
+    struct tool_call *call = arg;
+    (void)json_object_set_new(json_object_get(call->input, "inputResponses"),
+                              json_string_value(key), rpc_client_elicit_result(content));
+    if (--call->missing == 0) {
+        send_again(call);
+    }
+}
+
+/* Why the call does not go on, a sentence; NULL: nothing is against it. */
+static const char *input_problem(const struct tool_call *call, json_t *requests,
+                                 const json_t *state)
+{
+    const char *key = NULL;
+    json_t *request = NULL;
+    if ((!requests && !state) || (requests && !json_is_object(requests)) ||
+        (state && !json_is_string(state))) {
+        return "the tool server asks for input, and not as the protocol has it";
+    }
+    if (rpc_client_result(call->calls->client).size > LIMIT_TOOL_INPUT_BYTES) {
+        return "the tool server asks for input in more than 1 MiB";
+    }
+    if (call->rounds > LIMIT_TOOL_ROUNDS) {
+        return "the tool server has asked for input 16 times in this call, and is not asked again";
+    }
+    json_object_foreach (requests, key, request) {
+        const char *method = rpc_text_plain(json_object_get(request, "method"));
+        if (!method || strcmp(method, "elicitation/create") != 0) {
+            return "the tool server asks for more than forms, such as sampling or roots, which is "
+                   "refused";
+        }
+    }
+    return NULL;
+}
+
+/* Asks the user, and sends the call again. */
+static void require_input(struct tool_call *call, const json_t *result)
+{
+    json_t *requests = json_object_get(result, "inputRequests");
+    const json_t *state = json_object_get(result, "requestState");
+    const char *key = NULL;
+    const json_t *request = NULL;
+    call->rounds++;
+    const char *problem = input_problem(call, requests, state);
+    if (problem) {
+        end_call(call, TOOL_ERROR, span_of(problem));
+        return;
+    }
+    call->input = json_pack("{s:o*, s:O*}", "inputResponses", requests ? json_object() : NULL,
+                            "requestState", state);
+    call->missing = json_object_size(requests);
+    if (call->missing == 0) {
+        send_again(call);
+        return;
+    }
+    json_object_foreach (requests, key, request) { /* the last one may end the call */
+        json_auto_t *name = json_string(key);
+        tool_elicitations_receive(&call->calls->elicitations, call, name,
+                                  json_object_get(request, "params"), input_given, call);
+    }
+}
+
 static void on_response(void *arg, const json_t *result, const json_t *error, const char *text)
 {
     const char *kind = rpc_text_plain(json_object_get(result, "resultType"));
-    if (kind && strcmp(kind, "complete") != 0) {
-        end_call(arg, TOOL_ERROR,
-                 span_of("asks for input in the middle of a call, which is declined"));
+    struct tool_call *call = arg;
+    if (kind && strcmp(kind, "input_required") == 0) {
+        require_input(call, result);
+    } else if (kind && strcmp(kind, "complete") != 0) {
+        end_call(call, TOOL_ERROR, span_of("the tool server's result is of an unknown type"));
     } else if (result) {
-        const struct tool_call *call = arg;
         end_call(arg, TOOL_RESULT, rpc_client_result(call->calls->client));
     } else if (error) {
         const json_t *message = json_object_get(error, "message");
@@ -118,9 +197,16 @@ static struct tool_call *asking_call(const struct tool_calls *calls)
     return oldest;
 }
 
+static void elicited(void *arg, const json_t *id, const json_t *content)
+{
+    const struct tool_calls *calls = arg;
+    rpc_client_elicited(calls->client, id, content);
+}
+
 void tool_calls_elicit(struct tool_calls *calls, const json_t *id, const json_t *params)
 {
-    tool_elicitations_receive(&calls->elicitations, asking_call(calls), id, params);
+    tool_elicitations_receive(&calls->elicitations, asking_call(calls), id, params, elicited,
+                              calls);
 }
 
 void tool_calls_stop(struct tool_calls *calls)

@@ -97,6 +97,7 @@ static void call_free(struct channel_call *call)
     channel->count--;
     channel->bytes -= call->bytes;
     json_decref(call->arguments);
+    json_decref(call->call.input);
     free(call->label);
     buf_done(&call->message);
     free(call);

@@ -8,7 +8,6 @@
 #include "base/list.h"
 #include "base/own.h"
 #include "base/word.h"
-#include "rpc/client.h"
 #include "rpc/text.h"
 #include "tools/servers/tool_calls.h"
 
@@ -21,6 +20,8 @@ struct tool_elicitation {
     const struct tool_call *call;
     json_t *id;
     json_t *form;
+    tool_elicited_fn fn;
+    void *arg;
     char message[MESSAGE_BYTES];
 };
 
@@ -37,12 +38,12 @@ static void user_responded(struct cell_elicitation *asked, const char *why, cons
 {
     struct tool_elicitation *elicitation = (struct tool_elicitation *)asked;
     json_auto_t *nothing = json_object();
+    json_auto_t *id = json_incref(elicitation->id);
+    tool_elicited_fn fn = elicitation->fn;
+    void *arg = elicitation->arg;
     *elicitation->call->refusals += asked->refused;
-    rpc_client_elicited(elicitation->owner->client, elicitation->id,
-                        why       ? NULL
-                        : content ? content
-                                  : nothing);
-    elicitation_free(elicitation);
+    elicitation_free(elicitation); /* before the call goes on, and may end */
+    fn(arg, id, why ? NULL : content ? content : nothing);
 }
 
 /* New: the same with what is invisible escaped in all strings. NULL: out of memory, nested too
@@ -119,7 +120,8 @@ static struct tool_elicitation *elicitation_new(struct tool_elicitations *owner,
 }
 
 void tool_elicitations_receive(struct tool_elicitations *elicitations, struct tool_call *call,
-                               const json_t *id, const json_t *params)
+                               const json_t *id, const json_t *params, tool_elicited_fn fn,
+                               void *arg)
 {
     struct tool_elicitation *elicitation = call && elicitations->asker &&
                                                    elicitations->count < LIMIT_TOOL_CALLS &&
@@ -127,9 +129,11 @@ void tool_elicitations_receive(struct tool_elicitations *elicitations, struct to
                                                ? elicitation_new(elicitations, call, id, params)
                                                : NULL;
     if (elicitation) {
+        elicitation->fn = fn;
+        elicitation->arg = arg;
         elicitations->asker->ask(elicitations->asker->ctx, &elicitation->asked);
     } else {
-        rpc_client_elicited(elicitations->client, id, NULL);
+        fn(arg, id, NULL);
     }
 }
 

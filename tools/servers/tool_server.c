@@ -293,8 +293,8 @@ static int start_program(struct tool_server *server, struct fail *fail)
     r = rpc_client_new(owner->loop, fds[1], fds[0], &config, &client_events, server,
                        &server->client);
     server->calls.client = server->client;
-    server->calls.elicitations = (struct tool_elicitations){
-        .asker = owner->asker, .name = server->entry->name, .client = server->client};
+    server->calls.elicitations =
+        (struct tool_elicitations){.asker = owner->asker, .name = server->entry->name};
     r = r ? r : tool_log_begin(&server->log, owner->loop);
     return r < 0 ? fail_set(fail, -r, "cannot start") : 0;
 }

@@ -48,7 +48,8 @@ TOOLS = [
     tool("echo", "The arguments.", {"value": {}}, reads=True),
     tool("forms", "Blocks of all kinds.", {"kind": {"type": "string", "enum": ["image", "json", "text", "many", "none",
                                                                               "structured", "resource"]}}, ["kind"], True),
-    tool("asks", "Ask the user.", {"url": {"type": "boolean"}}, reads=True),
+    tool("asks", "Ask the user.", {"url": {"type": "boolean"}, "rounds": {"type": "integer"}, "result": {"type": "object"}},
+         reads=True),
     tool("odd-name", "A name that is no identifier.", {"from": {"type": "integer"}}, ["from"], True),
     tool("pattern", "A pattern.", {"a": {"type": "string", "pattern": "^[a-z]+$"},
                                    "b": {"type": "string", "pattern": "^(a+)+$"}}, reads=True),
@@ -83,6 +84,24 @@ def ask(identity, method, params):
     return answers.pop(identity)[1]
 
 
+def question(arguments):
+    if arguments.get("url"):
+        return {"mode": "url", "url": "https://example.org", "message": "go"}
+    return {"message": "your \x1b[31mname?", "requestedSchema": {"type": "object", "properties": {
+        "name": {"type": "string", "title": "Na\x1b[1mme"}}}}
+
+
+def require(params):
+    """As 2026-07-28 asks: by a result, until the call has come again so often. The state is the number of the round."""
+    arguments = params["arguments"]
+    given = {key: params[key] for key in ("inputResponses", "requestState") if key in params}
+    if given if "result" in arguments else int(params.get("requestState", 0)) >= arguments.get("rounds", 1):
+        return text(json.dumps(given))
+    asked = {"inputRequests": {"the user": {"method": "elicitation/create", "params": question(arguments)}},
+             "requestState": str(int(params.get("requestState", 0)) + 1)}
+    return {"resultType": "input_required", **arguments.get("result", asked)}
+
+
 def form(kind):
     png = base64.b64encode(b"\x89PNG bytes").decode()
     if kind == "image":
@@ -98,7 +117,8 @@ def form(kind):
     return text("plain [1] {") if kind == "text" else {"content": []}
 
 
-def call(identity, name, arguments):
+def call(identity, params):
+    name, arguments = params["name"], params.get("arguments") or {}
     if name == "rows":
         first = arguments["page"] * options.page
         rows = [{"id": i, "value": i * 3} for i in range(first, min(first + options.page, ROWS))]
@@ -129,10 +149,9 @@ def call(identity, name, arguments):
     if name == "forms":
         return form(arguments["kind"])
     if name == "asks":
-        params = {"mode": "url", "url": "https://example.org", "message": "go"} if arguments.get("url") else {
-            "message": "your \x1b[31mname?", "requestedSchema": {"type": "object", "properties": {
-                "name": {"type": "string", "title": "Na\x1b[1mme"}}}}
-        return text(json.dumps(ask("ask-%d" % identity, "elicitation/create", params)))
+        if "elicitation" in params.get("_meta", {}).get(META + "clientCapabilities", {}):
+            return require(params)
+        return text(json.dumps(ask("ask-%d" % identity, "elicitation/create", question(arguments))))
     if name == "deaf":
         if arguments.get("close"):
             os.close(0)
@@ -183,7 +202,7 @@ def handle(request):
         write({"jsonrpc": "2.0", "id": identity, "error": {"code": -32000, "message": "refused\x1b[1m"}})
         return
     elif method == "tools/call":
-        result = call(identity, params["name"], params.get("arguments") or {})
+        result = call(identity, params)
         if isinstance(result, str):
             write(result)
             return
