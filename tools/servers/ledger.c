@@ -56,8 +56,10 @@ static struct ledger_row *add_row(struct ledger *ledger, unsigned cell, const ch
     if (!copy) {
         return NULL;
     }
-    ledger->rows[ledger->count] = (struct ledger_row){.cell = cell, .label = copy};
-    return &ledger->rows[ledger->count++];
+    ledger->rows[ledger->count] =
+        (struct ledger_row){.cell = cell, .label = copy, .before = ledger->newest};
+    ledger->newest = ++ledger->count;
+    return &ledger->rows[ledger->newest - 1];
 }
 
 bool ledger_add(struct ledger *ledger, unsigned cell, const char *label, bool reads)
@@ -172,22 +174,31 @@ struct scope {
 static bool is_taken_back(const struct ledger_row *row, const void *arg)
 {
     const struct scope *scope = arg;
-    bool later = scope->scope == LEDGER_ONE ? row->cell == scope->cell : row->cell > scope->cell;
-    return later && row->writes && !(scope->scope == LEDGER_UNDO && row->gone);
+    bool later = row->cell > scope->cell;
+    bool now = !row->gone && (later || !row->stays);
+    bool chosen = scope->scope == LEDGER_ONE    ? row->cell == scope->cell
+                  : scope->scope == LEDGER_UNDO ? now
+                                                : now || later;
+    return chosen && row->writes;
 }
 
 void ledger_take_back(struct ledger *ledger, enum ledger_scope scope, unsigned cell,
-                      const char *separator, struct buf *text)
+                      unsigned newest, const char *separator, struct buf *text)
 {
     const struct scope chosen = {scope, cell};
+    for (unsigned at = newest; at > 0; at = ledger->rows[at - 1].before) {
+        ledger->rows[at - 1].stays = true;
+    }
     append_list(ledger, &(struct list){is_taken_back, &chosen, number_of_done, false},
                 "not undone: ", text);
     char before[32];
     (void)snprintf(before, sizeof before, "%sunknown: ", buf_size(text) > 0 ? separator : "");
     append_list(ledger, &(struct list){is_taken_back, &chosen, number_of_unknown, false}, before,
                 text);
-    for (unsigned i = 0; scope != LEDGER_ONE && i < ledger->count; i++) {
+    for (unsigned i = 0; i < ledger->count; i++) {
         struct ledger_row *row = &ledger->rows[i];
-        row->gone = row->cell > cell || (scope == LEDGER_UNDO && row->gone);
+        row->gone = row->cell > cell || !row->stays;
+        row->stays = false;
     }
+    ledger->newest = newest;
 }

@@ -13,12 +13,15 @@ struct ledger_row {
     unsigned unknown; /* none came, or none has yet */
     uint64_t ns;      /* of all responses together */
     bool writes;      /* not all calls had a readOnlyHint: there is something to take back */
-    bool gone;        /* the state after the cell is not a part of the present one */
+    bool gone;        /* what the cell did is not a part of the present state */
+    bool stays;       /* while a state is restored: that has it */
+    unsigned before;  /* what newest was when the row was added */
 };
 
 struct ledger {
     struct ledger_row *rows;
     unsigned count;
+    unsigned newest; /* row of the present state, from 1 on; 0: it has none. See before */
 };
 
 void ledger_done(struct ledger *ledger);
@@ -34,11 +37,11 @@ void ledger_list(const struct ledger *ledger, unsigned cell, struct buf *text);
 
 enum ledger_scope {
     LEDGER_ONE,   /* of that cell */
-    LEDGER_SINCE, /* of later cells */
-    LEDGER_UNDO,  /* of later cells, but for those that have been taken back already */
+    LEDGER_UNDO,  /* of the present state that the restored one does not have */
+    LEDGER_SINCE, /* these, and all of later cells */
 };
 /* Appends "not undone: github.create_issue x1", separator and "unknown: ..." about calls that a
- * restored state does not take back. But for LEDGER_ONE, cell is that of the present state from now
- * on. */
+ * restored state does not take back. cell: that has made this state. newest: of the ledger at that
+ * time. The state is the present one from now on. */
 void ledger_take_back(struct ledger *ledger, enum ledger_scope scope, unsigned cell,
-                      const char *separator, struct buf *text);
+                      unsigned newest, const char *separator, struct buf *text);

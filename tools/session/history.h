@@ -22,6 +22,7 @@ struct history_state {
     char name[HISTORY_NAME_BYTES]; /* of a named state, else empty */
     struct names names;            /* the variables that were there */
     uint32_t files;                /* the state of the files, see box_states.h; 0: none yet */
+    unsigned calls;                /* newest of the ledger of calls */
 };
 
 struct history {

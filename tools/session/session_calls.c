@@ -38,7 +38,8 @@ void session_calls_stay(struct session *session, enum ledger_scope scope, unsign
     if (session->transient && scope != LEDGER_ONE) {
         return; /* session_calls_end() has */
     }
-    ledger_take_back(&session->calls.ledger, scope, cell, run ? " | " : ", ", &text);
+    ledger_take_back(&session->calls.ledger, scope, cell, session->history.now.calls,
+                     run ? " | " : ", ", &text);
     if (buf_size(&text) == 0) {
         return;
     }

@@ -92,6 +92,7 @@ void session_state_made(struct session *session, const struct box_message *messa
         session_push(session);
     }
     session->history.now.cell = run->cell;
+    session->history.now.calls = session->calls.ledger.newest;
     session->history.now.by = looks ? session->history.now.by : run->cell;
     session_files_made(session);
     box_session_await_checkpoint(session->guest, run->cell);
@@ -117,9 +118,12 @@ void session_state_back(struct session *session, bool by_run, unsigned cell, cha
 {
     struct history *history = &session->history;
     const struct history_state *state = history_of_cell(history, cell);
-    struct history_state back = {.cell = cell, .files = history->now.files};
-    if (state || session->safe.cell == cell) {
-        back.names = state ? state->names : session->safe.names;
+    struct history_state back = {
+        .cell = cell, .files = history->now.files, .calls = history->now.calls};
+    state = !state && session->safe.cell == cell ? &session->safe : state;
+    if (state) {
+        back.names = state->names;
+        back.calls = state->calls;
     }
     if (by_run) {
         session_push(session);
@@ -436,10 +440,11 @@ void session_state_taken(struct session *session, const struct session_goal *goa
     const struct history_state left = history->now;
     if (goal->name[0]) {
         const struct history_state *state = history_find(history, goal->name);
-        struct history_state now = {.cell = goal->cell};
+        struct history_state now = {.cell = goal->cell, .calls = left.calls};
         if (state) {
             now.names = state->names;
             now.files = state->files;
+            now.calls = state->calls;
         }
         session_push(session);
         history->now = now;

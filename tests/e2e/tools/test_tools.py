@@ -258,6 +258,30 @@ class Words(ToolsCase):
                 self.assertIn("not undone: stand.add ×1", self.python(server, "stand.add() and None", **more).status.line)
             self.assertEqual(self.counter(), 6)
 
+    def test_undo_names_the_calls_of_the_states_that_it_leaves(self):
+        with self.server(grants={"add": {}}) as server:
+            self.python(server, "a = 1", checkpoint="one")
+            self.python(server, "b = stand.add()")
+            self.assertIn("not undone: stand.add ×1", server.python("", undo=True).status.line)
+            self.python(server, "c = 1", checkpoint="other")  # without that call
+            self.python(server, "d = stand.add()")
+            self.assertIn("not undone: stand.add ×1", server.python("", restore="other").status.line)
+            self.assertNotIn("not undone", server.python("", undo=True).status.line)  # the restore
+            self.assertIn("not undone: stand.add ×1", server.python("", undo=True).status.line)
+            self.assertNotIn("not undone", server.python("", undo=True).status.line)  # back to one
+
+    def test_an_undone_restore_brings_calls_back(self):
+        with self.server(grants={"add": {}}) as server:
+            self.python(server, "a = 1", checkpoint="one")
+            self.python(server, "b = stand.add()")
+            self.python(server, "c = stand.add()", checkpoint="both")
+            self.assertIn("not undone: stand.add ×2", server.python("", restore="one").status.line)
+            self.assertNotIn("not undone", server.python("", undo=True).status.line)
+            self.assertIn("not undone: stand.add ×1", server.python("", undo=True).status.line)
+            self.python(server, "d = 1", checkpoint="last")
+            server.python("", restore="both")
+            self.assertIn("not undone: stand.add ×1", server.python("", restore="last").status.line)  # c's
+
     def test_a_call_without_a_response_is_unknown(self):
         with self.server(grants={"dies": {}}) as server:
             result = self.python(server, "try:\n    stand.dies()\nexcept tools.ToolError as error:\n    print(error)\n"
