@@ -151,6 +151,7 @@ def main(options):
     environ.setdefault("MPLBACKEND", "Agg")  # there is no display to draw on
     control.sendall(frames.pack(("ready", "python", "%d.%d.%d" % sys.version_info[:3])))
     load_first(options)
+    gc.freeze()  # first, or the next object starts a collection of all that has been loaded
     gc.enable()
     load("native").set_title("sp-zygote")
     load("native").set_dumpable(False)  # no process may open its memory and descriptors in /proc, PR_SET_DUMPABLE
