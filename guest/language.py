@@ -18,6 +18,7 @@ LOOP_OWNERS = frozenset(("run", "run_until_complete", "run_forever", "Runner"))
 BYTE_ORDER_MARK = "\ufeff"
 # The compiler warns by it from 3.13 on. Made before code can clear sys.modules, after which it cannot be made.
 WARNINGS = imports.shared("warnings") if version_info >= (3, 13) else None
+KEPT_MAX = 2000  # characters of code whose statements are kept while it runs
 FENCE_NAMES = ("", "python", "py", "python3", "ipython", "pycon", "tool_code")
 
 
@@ -108,11 +109,13 @@ def parse(text, name, flags):
 
 
 def compile_cell(text, name, flags):
-    """(code objects to evaluate in order, future flags from then on, whether the last one has the cell's value)."""
+    """(code objects to evaluate in order, future flags from then on, whether the last one has the cell's value, the
+    statements: None of long code and of notebook syntax)."""
     tree = parse(text, name, flags)
     body = tree.body
+    statements = None if len(text) > KEPT_MAX or hasattr(tree, "wanted") else list(body)
     if not body:
-        return (), flags, False
+        return (), flags, False, statements
     last = body.pop() if type(body[-1]) is _ast.Expr else None
     codes = []
     if body:
@@ -122,7 +125,7 @@ def compile_cell(text, name, flags):
     if last is not None:
         expression = _ast.Expression(last.value)
         codes.append(compile(expression, name, "eval", flags | TOP_LEVEL_AWAIT, True))
-    return codes, flags, last is not None
+    return codes, flags, last is not None, statements
 
 
 def wants_loop(code):

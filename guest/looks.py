@@ -14,22 +14,15 @@ NODES = frozenset(getattr(_ast, name) for name in (
     "JoinedStr keyword List ListComp Load Name Pass Set SetComp Slice Starred Store Subscript Tuple UnaryOp".split()
 ))
 OPERATORS = (_ast.operator, _ast.unaryop, _ast.boolop, _ast.cmpop)
-TEXT_MAX = 2000  # it is parsed once more
 
 
-def report(session, text, result):
-    if not session.ran or only_looks(text, session.flags, session.namespace):
+def report(session, result):
+    if not session.ran or session.statements is not None and only_looks(session.statements, session.namespace):
         result += ("looks", "1")
 
 
-def only_looks(text, flags, namespace):
+def only_looks(nodes, namespace):
     """namespace: after the cell."""
-    if len(text) > TEXT_MAX:
-        return False
-    try:
-        nodes = list(load("language").python_tree(text, "<looks>", flags).body)
-    except (SyntaxError, ValueError):
-        return False
     for node in nodes:  # it grows
         if not looks(node, namespace):
             return False

@@ -92,6 +92,7 @@ class Session:
     name = "default"
     cell = "0"
     began = False  # whether the cell's code did
+    statements = None  # those of the cell, see looks.py
 
     def __init__(self, options):
         self.options = options
@@ -174,7 +175,7 @@ class Session:
         self.may_handle_signals = True
 
     def execute(self, text, name, settings):
-        codes, self.flags, self.has_value = language.compile_cell(text, name, self.flags)
+        codes, self.flags, self.has_value, self.statements = language.compile_cell(text, name, self.flags)
         value, self.ran = None, True
         if settings:
             give_back(settings)
@@ -256,7 +257,8 @@ class Session:
             changed = self.guard(result, "the changes", load("changes").report, self, result, started)
         if not warm_up:
             self.guard(result, "edited modules", load("edited").report, self, result)
-            self.guard(result, "what the code does", load("looks").report, self, text, result)
+            self.guard(result, "what the code does", load("looks").report, self, result)
+        self.statements = None
         if self.images is not None or self.saved_images or changed:
             self.guard(result, "the images", enter, self.report_images, result, changed or ())
         if self.shown is not None and self.shown.parts:
