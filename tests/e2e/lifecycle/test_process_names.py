@@ -52,7 +52,8 @@ class AtRest(Case):
             self.assertEqual(commands(server), helpers)
             lost = server.python("import os; os.kill(os.getpid(), 9)")
             self.assertTrue(lost.is_error)
-            self.assertEqual(server.python("print(kept)").output.split("\n")[0], "1")
+            result = server.python("print(kept)")
+            self.assertEqual(result.output.split("\n")[0], "1", result.text)
             # A checkpoint has become the session; one more is kept for undo.
             self.await_names(server, {**expected, "sp-checkpoint": 3})
 
