@@ -5,7 +5,8 @@ import sys
 import time
 import unittest
 
-from client import ROOT, Server
+from client import ROOT, Result, Server
+from later import clock
 from tools_case import BEGIN, ToolsCase
 
 sys.path.append(str(ROOT / "tests" / "e2e" / "protocol"))
@@ -180,6 +181,23 @@ n"""
             result = self.again(server, "stand.add()", asked, ACCEPT)
             self.assertIn("Out: '1'", result["content"][0]["text"])
 
+    def test_what_the_client_does_not_come_back_for_is_refused_after_ten_minutes(self):
+        code = """try: said = stand.add()
+except PermissionError as error: said = error
+print(said, end='')"""
+        with clock() as later, self.asking(kind=ModernServer, options={"env": later.env}) as server:
+            asked = self.call(server, "print(stand.add())")
+            later.advance(server, 599)
+            result = Result(self.again(server, "print(stand.add())", asked, ACCEPT))
+            self.assertEqual((result.output, self.counter()), ("1", 1))
+            asked = self.call(server, code)
+            later.advance(server, 599 + 601)
+            result = Result(self.call(server, "", {"job": 2, "wait_s": 60}))
+            self.assertEqual(result.output, "not approved: stand.add. The user did not respond.")
+            self.assertEqual(result.status.kind, "ok")  # the time limit, 25 s, has not run
+            self.again(server, code, asked, ACCEPT)  # too late
+            self.assertEqual(self.counter(), 1)
+
     def test_forms_of_tool_servers(self):
         with self.asking("--era", "legacy", kind=ModernServer) as server:
             server.answers = [{"action": "accept", "content": {"name": "Ada"}}]
@@ -196,6 +214,16 @@ class Time(Elicitations):
             time.sleep(2)  # as long as a user may think; the limit is one second
             self.answer(server, 0, ACCEPT)
             self.assertIn("Out: '1'", server.finish_call(call).output)
+
+    def test_who_does_not_respond_for_ten_minutes_has_refused(self):
+        with clock() as later, self.asking(options={"env": later.env}) as server:
+            for number, seconds, said in (0, 599, "Out: '1'"), (1, 599 + 601, "not approved: stand.add. The user did not respond"):
+                call = server.start_call("run_python", code=BEGIN + "stand.add()")
+                self.wait_for(server, number + 1)
+                later.advance(server, seconds)
+                self.answer(server, number, ACCEPT)
+                self.assertIn(said, server.finish_call(call).text)
+            self.assertEqual(self.counter(), 1)
 
     def test_the_call_does_not_become_a_job_meanwhile(self):
         with self.asking(flags=("--wait", "1")) as server:
