@@ -241,3 +241,13 @@ class Project(Case):
     def inside(self, server, name):
         """What code reads in a file, in a session of its own."""
         return server.python(f"print(open({name!r}).read(), end='')", session="reader").output
+
+
+class Stored(Project):
+    def setUp(self):
+        super().setUp()
+        self.store = self.temp / "store"
+        self.store.mkdir()
+
+    def server(self, *args, **options):
+        return super().server("--cow-store", str(self.store), *args, **options)
