@@ -15,7 +15,11 @@ def pack(fields):
 
 def join(fields):
     """Each field as u32 size and bytes. Lone surrogates are escaped."""
-    return b"".join([sized(field if type(field) is bytes else field.encode("utf-8", "backslashreplace")) for field in fields])
+    parts = []
+    for field in fields:
+        data = field if type(field) is bytes else field.encode("utf-8", "backslashreplace")
+        parts += (len(data).to_bytes(4, "little"), data)
+    return b"".join(parts)
 
 
 def sized(data):

@@ -364,7 +364,7 @@ class Session:
         try:
             enter(streams.flush)
         except BaseException:
-            pass
+            streams.flush_both()
         if had_stdin:
             streams.clear_stdin()
         streams.restore()

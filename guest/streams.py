@@ -221,7 +221,7 @@ def flush():
                 stream.flush()
             except Exception:
                 pass
-    flush_both()
+            flush_both()
 
 
 def renew():
@@ -246,7 +246,7 @@ def restore():
         except OSError:
             pass
         os.dup2(SPARE + target, target)
-    flush_both()
+        flush_both()
 
 
 def nameless_file():
