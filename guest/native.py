@@ -7,32 +7,37 @@ from os import _exit, getppid
 from time import sleep
 
 try:
-    from _ctypes import _SimpleCData, call_function, dlopen, dlsym
+    from _ctypes import CFuncPtr, _SimpleCData, dlopen, dlsym
 
     library = dlopen(None, 0)
 except (ImportError, OSError):
     library = None  # a trimmed Python
 
+CDECL = 1  # a flag of a ctypes function
 BY_LINES = 1  # _IOLBF
 SET_PDEATHSIG, SET_DUMPABLE, SIGKILL, SET_NAME = 1, 4, 9, 15
 RESTRICT_SELF = 446  # the same on all architectures
 LOG_SAME_EXEC_OFF = 1  # a flag
 
 
-def call(name, *arguments):
-    """Calls a function of the C library; does nothing in a Python without ctypes."""
-    return call_function(dlsym(library, name), arguments) if library else None
+def functions(*names):
+    """Those of the C library, found once: a search reads pages that a fork has not; they do nothing in a Python without
+    ctypes."""
+    if not library:
+        return [lambda *arguments: None] * len(names)
+    kind = type("function", (CFuncPtr,), {"_flags_": CDECL})
+    return [kind(dlsym(library, name)) for name in names]
 
 
 def write_by_lines():
     if library:
         pointer = type("pointer", (_SimpleCData,), {"_type_": "P"})
         size = type("size", (_SimpleCData,), {"_type_": "L"})
-        call("setvbuf", pointer.from_address(dlsym(library, "stdout")), None, BY_LINES, size(0))
+        setvbuf(pointer.from_address(dlsym(library, "stdout")), None, BY_LINES, size(0))
 
 
 def flush():
-    call("fflush", None)
+    fflush(None)
 
 
 def confine(ruleset_fd):
@@ -45,9 +50,9 @@ def confine(ruleset_fd):
     if ruleset_fd is None or not library:
         return None
     # Kernels before version 7 refuse the flag, and it is the only one.
-    restricted = call("syscall", RESTRICT_SELF, ruleset_fd, LOG_SAME_EXEC_OFF)
+    restricted = syscall(RESTRICT_SELF, ruleset_fd, LOG_SAME_EXEC_OFF)
     if restricted < 0:
-        restricted = call("syscall", RESTRICT_SELF, ruleset_fd, 0)
+        restricted = syscall(RESTRICT_SELF, ruleset_fd, 0)
     os.close(ruleset_fd)
     return "landlock_restrict_self" if restricted < 0 else None
 
@@ -61,14 +66,14 @@ def tie(parent, intermediate):
     """
     while getppid() == intermediate:
         sleep(0.001)
-    call("prctl", SET_PDEATHSIG, SIGKILL, 0, 0, 0)
+    prctl(SET_PDEATHSIG, SIGKILL, 0, 0, 0)
     if getppid() != parent:
         _exit(0)
 
 
 def set_dumpable(dumpable):
     """Whether other processes of its user may open its files in /proc; forks inherit that, prctl(2)."""
-    call("prctl", SET_DUMPABLE, int(dumpable), 0, 0, 0)
+    prctl(SET_DUMPABLE, int(dumpable), 0, 0, 0)
 
 
 def set_title(title):
@@ -76,7 +81,8 @@ def set_title(title):
 
     Without a space: from 3.12 on os.fork counts threads by field 20 of /proc/self/stat, split at spaces.
     """
-    call("prctl", SET_NAME, title.encode(), 0, 0, 0)
+    prctl(SET_NAME, title.encode(), 0, 0, 0)
 
 
+setvbuf, fflush, syscall, prctl = functions("setvbuf", "fflush", "syscall", "prctl")
 write_by_lines()

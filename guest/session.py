@@ -15,8 +15,9 @@ from time import clock_gettime_ns, process_time_ns
 try:
     import faulthandler
     import resource
+    from select import POLLIN, poll
 except ImportError:  # parts that a trimmed Python may lack
-    faulthandler = resource = None
+    faulthandler = resource = poll = None
 
 CONTROL_FD = 64
 TRACE_FD = 69  # after the numbers of streams.py
@@ -26,12 +27,13 @@ UNWATCHED = (int, float, bool, str, bytes, type(None))  # types without finalize
 WARM_UP = "<warm_up>"
 # Uses no name that the code could have replaced; its value is None. What compiles more writes to more pages of each checkpoint.
 WARM_UP_CODE = b"0 and None"
-REQUEST_S = 0.001
+REQUEST_MS = 1
 DEPTH = 1000  # the least recursion limit that the driver itself works under
 CLOCK_REALTIME_COARSE = 5  # the clock that stamps files; the time module does not name it
 
 BUILTINS = IMPORTED["builtins"].__dict__  # those that code sees
 show_plainly = SYS["__displayhook__"]
+arrival = poll and poll()
 line_cache = {}  # the driver's linecache has it too, see trace.py
 frames = load("frames")
 language = load("language")
@@ -448,8 +450,9 @@ class Session:
             tags.mark_cell(0)
             send(control, inode, reply)
             if "once" not in fields:
-                load("checkpoint").make(self, control, fields.get("cell", b"0"))
-            self.warm_up(control)
+                copy = load("checkpoint").make(self, control, fields.get("cell", b"0"))
+                self.warm_up()
+                load("checkpoint").await_leaving(self, copy)
         elif verb in ("branch", "calls"):
             load(verb).from_session(self, fields, fds)
         elif verb == "imports":
@@ -461,7 +464,7 @@ class Session:
                 pass
             send(control, inode, frames.pack(reply))
 
-    def warm_up(self, control):
+    def warm_up(self):
         """Runs a cell that changes nothing while no request waits.
 
         After a fork the first write to each page copies it; this cell writes to most of the pages that the next one
@@ -469,14 +472,8 @@ class Session:
         the checkpoint.
         """
         try:
-            control.settimeout(REQUEST_S)
-            if control.recv(1, _socket.MSG_PEEK):
+            if arrival is None or arrival.poll(REQUEST_MS):
                 return
-        except OSError:
-            pass
-        finally:
-            control.setblocking(True)
-        try:
             frames.unpack(frames.pack(("run", "cell", self.cell, "code", "")))
             self.run({"cell": self.cell.encode(), "code": WARM_UP_CODE, "warm_up": b""})
         except BaseException:
@@ -533,6 +530,7 @@ def tie():
 def connect(fds):
     """fds: of the socket, stdout, stderr, the trace and maybe the keeper's socket; closes them."""
     os.dup2(fds[0], CONTROL_FD, False)
+    arrival and arrival.register(CONTROL_FD, POLLIN)
     SESSION.inode = os.fstat(CONTROL_FD).st_ino
     streams.connect(fds[1], fds[2])
     if len(fds) > 3 and faulthandler is not None:
