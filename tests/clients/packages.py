@@ -51,7 +51,7 @@ def install(target):
 
 def node():
     """The command of Node.js; skips the test on machines for which its package has none."""
-    # npm 9 makes no link to it in .bin
+    # npm 9 leaves it out of .bin
     programs = list(directory().glob("node_modules/node-linux-*/bin/node"))
     if not programs:
         raise unittest.SkipTest(f"node: no package for {os.uname().machine}")
