@@ -1,4 +1,4 @@
-"""The protocol's reference servers from npm, called by code through --tools."""
+"""The protocol's reference servers from npm, and one of its SDK, called by code through --tools."""
 import json
 import os
 import pathlib
@@ -12,7 +12,7 @@ sys.path[:0] = [str(HERE.parent / "e2e"), str(HERE.parent / "e2e" / "protocol"),
 
 import packages  # noqa: E402
 from client import Case, Server, need_userns  # noqa: E402
-from test_elicitation import DECLINE, AskingServer  # noqa: E402
+from test_elicitation import DECLINE, AskingServer, ModernServer  # noqa: E402
 
 GRAPH = [{"name": "x", "entityType": "t", "observations": ["o"]}]
 
@@ -26,6 +26,7 @@ class Reference(Case):
         everything, files, memory = (packages.program(f"@modelcontextprotocol/server-{name}/dist/index.js")
                                      for name in ("everything", "filesystem", "memory"))
         servers = {"everything": (everything, {}), "files": ([*files, str(self.directory)], {}),
+                   "asks": ([packages.node(), str(packages.own(HERE, "asks.mjs") / "asks.mjs")], {}),
                    "memory": (memory, {"MEMORY_FILE_PATH": str(self.directory / "memory.json")})}
         self.file = self.directory / "tools.json"
         self.file.write_text(json.dumps({"mcpServers": {
@@ -55,6 +56,15 @@ class Reference(Case):
             asked = server.questions[0]["params"]
             self.assertTrue(asked["message"].startswith("everything asks: "), asked["message"])
             self.assertEqual(asked["requestedSchema"]["properties"]["name"]["type"], "string")
+
+    def test_the_form_of_a_server_of_2026_reaches_the_user_and_comes_back(self):
+        code = "from sandpiper import tools\ntools.asks.deploy()"
+        for kind in (AskingServer, ModernServer):
+            with self.subTest(kind=kind.__name__), kind("--tools", str(self.file), "--timeout", "60") as server:
+                server.answers = [{"action": "accept", "content": {"sure": True}}, DECLINE]
+                self.assertIn("Out: 'deployed: true'", server.python(code).output)
+                self.assertIn("Out: 'not deployed'", server.python(code).output)
+                self.assertEqual([question["params"]["message"] for question in server.questions], ["asks asks: Deploy?"] * 2)
 
     def test_each_tools_signature_is_that_of_its_schema(self):
         code = """
