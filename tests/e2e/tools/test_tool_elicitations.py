@@ -333,6 +333,15 @@ class OfAnyServer:
             self.python(server, "stand.asks()")
             self.assertEqual(len(server.questions), 4)
 
+    def test_the_time_limit_does_not_run_and_no_response_is_a_refusal(self):
+        with clock() as later, self.asking("--era", self.era, options={"env": later.env}) as server:
+            for number, seconds, said in (0, 599, "'action': 'accept'"), (1, 599 + 601, "'action': 'decline'"):
+                call = server.start_call("run_python", code=BEGIN + "stand.asks()")
+                self.wait_for(server, number + 1)
+                later.advance(server, seconds)
+                self.answer(server, number, ACCEPT)
+                self.assertIn(said, server.finish_call(call).text)
+
     def test_a_call_that_ends_withdraws_its_servers_elicitation(self):
         with self.asking("--era", self.era) as server:
             call = server.start_call("run_python", code=BEGIN + "stand.asks()")
