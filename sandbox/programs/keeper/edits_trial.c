@@ -350,11 +350,6 @@ static bool try_way(struct edits_outcome *outcome)
 
 /* --- paths that are held --- */
 
-static void free_record(struct keeper *, struct record *record, void *)
-{
-    record->scratch.held = record->scratch.awaits = false;
-}
-
 static void begin(void *arg, struct edit *edit, bool back)
 {
     struct keeper *keeper = arg;
@@ -425,7 +420,7 @@ static void spread_all(const struct edits_outcome *outcome)
 void edits_try(struct edits_outcome *outcome)
 {
     find_lost(outcome);
-    records_each(outcome->keeper, free_record, NULL);
+    records_each(outcome->keeper, record_release, NULL);
     edits_each(&outcome->way, begin, outcome->keeper);
     do {
         spread_all(outcome);

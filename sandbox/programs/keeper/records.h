@@ -93,6 +93,8 @@ struct record **records_sorted(const struct keeper *keeper, size_t *ret_count);
 /* Calls fn for each; fn may drop the record that it gets. */
 void records_each(struct keeper *keeper, void (*fn)(struct keeper *, struct record *, void *),
                   void *arg);
+/* For records_each(): it is neither held nor awaited any more. */
+void record_release(struct keeper *keeper, struct record *record, void *arg);
 struct version *version_new(enum kind kind);
 /* Makes the version what the facts describe, without a copy. */
 void version_describe(struct version *version, const struct apply_facts *facts);

@@ -217,15 +217,10 @@ static void move_goals(struct keeper *keeper, const char *from, const char *to)
     free(carrying.list);
 }
 
-static void free_record(struct keeper *, struct record *record, void *)
-{
-    record->scratch.held = false;
-}
-
 static void set_goals(void *arg, struct state *state, bool back)
 {
     struct keeper *keeper = arg;
-    records_each(keeper, free_record, NULL);
+    records_each(keeper, record_release, NULL);
     for (size_t i = 0; i < state->edits.count; i++) {
         struct edit *edit = state->edits.list[back ? state->edits.count - 1 - i : i];
         if (edit->moves && edit->to->kind == KIND_DIRECTORY) {

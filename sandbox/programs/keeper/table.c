@@ -114,6 +114,11 @@ void records_each(struct keeper *keeper, void (*fn)(struct keeper *, struct reco
     }
 }
 
+void record_release(struct keeper *, struct record *record, void *)
+{
+    record->scratch.held = record->scratch.awaits = false;
+}
+
 int record_compare(const void *one, const void *other)
 {
     const struct record *const *a = one;
