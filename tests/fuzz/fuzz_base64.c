@@ -8,19 +8,15 @@
 #include "tests/fuzz/fuzz.h"
 #include "tools/content/content.h"
 
-/* Decodes in two pieces. The caller frees *ret_bytes. */
+/* The caller frees *ret_bytes. */
 static int decode(const char *text, size_t size, unsigned char **ret_bytes, size_t *ret_size)
 {
-    struct content_base64 state = {};
-    size_t first = size / 3;
     unsigned char *bytes = malloc(size / 4 * 3 + 3);
     *ret_size = 0;
     if (!bytes) {
         abort();
     }
-    if (content_base64_more(&state, text, first, bytes, ret_size) < 0 ||
-        content_base64_more(&state, text + first, size - first, bytes, ret_size) < 0 ||
-        content_base64_end(&state, bytes, ret_size) < 0) {
+    if (content_base64_decode(text, size, bytes, ret_size) < 0) {
         free(bytes);
         return -EINVAL;
     }

@@ -197,50 +197,45 @@ size_t content_base64_begin(const char *text, size_t size)
                : 0;
 }
 
-int content_base64_more(struct content_base64 *state, const char *text, size_t size,
-                        unsigned char *bytes, size_t *count)
+int content_base64_decode(const char *text, size_t size, unsigned char *bytes, size_t *ret_size)
 {
-    struct content_base64 now = *state; /* a copy stays in registers */
-    unsigned char *out = bytes + *count;
+    unsigned char *out = bytes;
     unsigned char values[256];
+    uint32_t group = 0;
+    unsigned digits = 0; /* in the group */
+    unsigned padding = 0;
     make_digits(values);
     for (size_t i = 0; i < size; i++) {
         if (is_space(text[i])) {
             continue;
         }
-        if (text[i] == '=' && now.digits >= 2 && now.digits + now.padding < 4) {
-            now.padding++;
+        if (text[i] == '=' && digits >= 2 && digits + padding < 4) {
+            padding++;
             continue;
         }
         unsigned digit = values[(unsigned char)text[i]];
-        if (digit == NO_DIGIT || now.padding > 0) {
+        if (digit == NO_DIGIT || padding > 0) {
             return -EINVAL;
         }
-        now.group = now.group << 6 | digit;
-        if (++now.digits == 4) {
-            *out++ = (unsigned char)(now.group >> 16);
-            *out++ = (unsigned char)(now.group >> 8);
-            *out++ = (unsigned char)now.group;
-            now.digits = 0;
-            now.group = 0;
+        group = group << 6 | digit;
+        if (++digits == 4) {
+            *out++ = (unsigned char)(group >> 16);
+            *out++ = (unsigned char)(group >> 8);
+            *out++ = (unsigned char)group;
+            digits = 0;
+            group = 0;
         }
     }
-    *state = now;
-    *count = (size_t)(out - bytes);
-    return 0;
-}
-
-int content_base64_end(struct content_base64 *state, unsigned char *bytes, size_t *count)
-{
-    if (state->digits == 1 || (state->padding > 0 && state->digits + state->padding != 4)) {
+    if (digits == 1 || (padding > 0 && digits + padding != 4)) {
         return -EINVAL;
     }
-    if (state->digits >= 2) {
-        uint32_t group = state->group << 6 * (4 - state->digits);
-        bytes[(*count)++] = (unsigned char)(group >> 16);
-        if (state->digits == 3) {
-            bytes[(*count)++] = (unsigned char)(group >> 8);
-        }
+    if (digits >= 2) {
+        group <<= 6 * (4 - digits);
+        *out++ = (unsigned char)(group >> 16);
     }
+    if (digits == 3) {
+        *out++ = (unsigned char)(group >> 8);
+    }
+    *ret_size = (size_t)(out - bytes);
     return 0;
 }

@@ -63,17 +63,6 @@ int content_base64_encode(const void *bytes, size_t size, struct buf *out);
  * is none. */
 size_t content_base64_begin(const char *text, size_t size);
 
-/* The state of a decoder between two pieces of a text. Starts zeroed. */
-struct content_base64 {
-    uint32_t group;
-    unsigned digits; /* in the group */
-    unsigned padding;
-};
-
-/* Decodes one piece, appends it to the *count bytes and adds to *count. White space may be between
- * the characters. bytes: space for three for each four characters of the whole text, and three
- * more. 0 or -EINVAL. */
-int content_base64_more(struct content_base64 *state, const char *text, size_t size,
-                        unsigned char *bytes, size_t *count);
-/* Ends the text: 0, or -EINVAL if it is incomplete. */
-int content_base64_end(struct content_base64 *state, unsigned char *bytes, size_t *count);
+/* Decodes a text, in which white space may be between the characters. bytes: space for three for
+ * each four characters, and three more. 0 or -EINVAL. */
+int content_base64_decode(const char *text, size_t size, unsigned char *bytes, size_t *ret_size);

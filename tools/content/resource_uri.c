@@ -139,13 +139,11 @@ json_t *resource_cursor(const char *path)
 
 bool resource_cursor_read(const char *cursor, char out[LIMIT_PATH_BYTES])
 {
-    struct content_base64 state = {};
     unsigned char bytes[LIMIT_PATH_BYTES + 3];
     size_t length = strlen(cursor);
     size_t size = 0;
     if (length / 4 * 3 > LIMIT_PATH_BYTES ||
-        content_base64_more(&state, cursor, length, bytes, &size) < 0 ||
-        content_base64_end(&state, bytes, &size) < 0 || size >= LIMIT_PATH_BYTES ||
+        content_base64_decode(cursor, length, bytes, &size) < 0 || size >= LIMIT_PATH_BYTES ||
         memchr(bytes, '\0', size)) {
         return false;
     }

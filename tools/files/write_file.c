@@ -252,31 +252,25 @@ static void write_op_wait(struct write_op *op, const void *bytes, size_t size)
 {
     op->bytes = bytes;
     op->size = size;
-    op->done = 0;
     server_box_wait(op->tools->server_box, &op->waiter, write_op_begin, op);
 }
 
 /* Decodes all of it before the first write, so that invalid base64 leaves the file unchanged. */
-static void write_op_decode(void *arg)
+static void write_op_decode(struct write_op *op, const char *text, size_t size)
 {
-    struct write_op *op = arg;
-    const char *text = json_string_value(op->content);
-    size_t left = json_string_length(op->content) - op->done;
-    size_t part = left < WRITE_A_TURN ? left : WRITE_A_TURN;
-    int r = content_base64_more(&op->base64, text + op->done, part, op->decoded, &op->size);
-    op->done += part;
-    if (r == 0 && part < left) {
-        loop_task_queue(op->tools->loop, &op->task, write_op_decode, op);
-        return;
-    }
-    if (r < 0 || content_base64_end(&op->base64, op->decoded, &op->size) < 0) {
+    size_t begin = content_base64_begin(text, size);
+    op->decoded = malloc(size / 4 * 3 + 3);
+    if (!op->decoded) {
+        content_refuse(op->call, "The server is out of memory.");
+        write_op_free(op);
+    } else if (content_base64_decode(text + begin, size - begin, op->decoded, &op->size) < 0) {
         content_refuse(op->call,
                        "/content: is not base64; send plain text with encoding=\"utf-8\", or check "
                        "the encoding");
         write_op_free(op);
-        return;
+    } else {
+        write_op_wait(op, op->decoded, op->size);
     }
-    write_op_wait(op, op->decoded, op->size);
 }
 
 /* Why the arguments are neither a write nor an edit, as a sentence; NULL: they are one. */
@@ -354,18 +348,10 @@ void write_file_call(struct tools *tools, struct rpc_call *call, const json_t *a
         server_box_wait(tools->server_box, &op->waiter, write_op_begin, op);
         return;
     }
-    op->content = json_object_get(arguments, "content");
-    size_t size = json_string_length(op->content);
-    if (!encoding || strcmp(encoding, "base64") != 0) {
-        write_op_wait(op, json_string_value(op->content), size);
-        return;
+    const json_t *content = json_object_get(arguments, "content");
+    if (encoding && strcmp(encoding, "base64") == 0) {
+        write_op_decode(op, json_string_value(content), json_string_length(content));
+    } else {
+        write_op_wait(op, json_string_value(content), json_string_length(content));
     }
-    op->decoded = malloc(size / 4 * 3 + 3);
-    if (!op->decoded) {
-        content_refuse(call, "The server is out of memory.");
-        write_op_free(op);
-        return;
-    }
-    op->done = content_base64_begin(json_string_value(op->content), size);
-    write_op_decode(op);
 }

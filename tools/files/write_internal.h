@@ -6,12 +6,11 @@
 #include "base/limits.h"
 #include "base/loop.h"
 #include "tools/box/tool.h"
-#include "tools/content/content.h"
 #include "tools/files/edit.h"
 
 /* What write_file.c and write_edit.c share. */
 
-/* One write, from the call to its result: decodes in pieces, waits for the sandbox, opens, writes
+/* One write, from the call to its result: decodes, waits for the sandbox, opens, writes
  * in pieces, commits. An edit first reads the file, and writes the whole of it anew. */
 struct write_op {
     struct tool_work work;
@@ -21,7 +20,6 @@ struct write_op {
     char path[LIMIT_PATH_BYTES];
     enum box_write_mode mode;
     json_t *arguments;
-    const json_t *content; /* of the arguments */
     struct edit edit;      /* an edit, if it has an old_text; of the arguments */
     unsigned symlinks;     /* followed to the file that is edited */
     int source_fd;         /* the file before the edit */
@@ -30,9 +28,8 @@ struct write_op {
     struct buf edit_lines; /* which lines the edit changed */
     const char *bytes;
     size_t size;
-    size_t done; /* of the content while it is decoded, then of bytes */
+    size_t done; /* of bytes */
     size_t lines;
-    struct content_base64 base64;
     unsigned char *decoded;
     int fd;
     uint32_t token;
