@@ -104,6 +104,11 @@ void loop_timer_arm(struct loop *loop, struct loop_timer *timer, uint64_t deadli
     *at = timer;
 }
 
+void loop_timer_in(struct loop *loop, struct loop_timer *timer, uint64_t ms, loop_fn fn, void *arg)
+{
+    loop_timer_arm(loop, timer, clock_now_ns() + ms * CLOCK_NS_PER_MS, fn, arg);
+}
+
 void loop_timer_disarm(struct loop_timer *timer)
 {
     if (!timer->loop) {

@@ -46,9 +46,10 @@ int loop_io_add(struct loop *loop, struct loop_io *io, int fd, uint32_t events, 
 int loop_io_set(struct loop_io *io, uint32_t events);
 void loop_io_remove(struct loop_io *io);
 
-/* Re-arming moves the deadline. */
+/* Re-arming moves the deadline. loop_timer_in(): that many milliseconds from now. */
 void loop_timer_arm(struct loop *loop, struct loop_timer *timer, uint64_t deadline_ns, loop_fn fn,
                     void *arg);
+void loop_timer_in(struct loop *loop, struct loop_timer *timer, uint64_t ms, loop_fn fn, void *arg);
 void loop_timer_disarm(struct loop_timer *timer);
 
 /* Queuing twice runs once. */

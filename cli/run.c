@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "base/clock.h"
 #include "base/loop.h"
 #include "base/own.h"
 #include "base/parse.h"
@@ -141,8 +140,7 @@ static void on_stalled(void *arg)
 static void watch_stalled(struct once *once)
 {
     if (once->ended && once->code == EXIT_TIMEOUT) {
-        loop_timer_arm(once->loop, &once->stalled, clock_now_ns() + STALLED_MS * CLOCK_NS_PER_MS,
-                       on_stalled, once);
+        loop_timer_in(once->loop, &once->stalled, STALLED_MS, on_stalled, once);
     }
 }
 

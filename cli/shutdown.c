@@ -7,7 +7,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/log.h"
 #include "base/own.h"
 #include "rpc/conn.h"
@@ -96,9 +95,7 @@ static void on_idle(void *arg)
         loop_stop(shutdown->loop, 0);
         return;
     }
-    loop_timer_arm(shutdown->loop, &shutdown->idle,
-                   clock_now_ns() + (shutdown->idle_ms - quiet_ms) * CLOCK_NS_PER_MS, on_idle,
-                   shutdown);
+    loop_timer_in(shutdown->loop, &shutdown->idle, shutdown->idle_ms - quiet_ms, on_idle, shutdown);
 }
 
 void shutdown_watch_idle(struct shutdown *shutdown, const struct rpc_conn *conn,

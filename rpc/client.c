@@ -14,7 +14,6 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/log.h"
@@ -218,8 +217,7 @@ static void on_silence(void *arg);
 
 static void listen_for(struct rpc_client *client)
 {
-    loop_timer_arm(client->loop, &client->silence,
-                   clock_now_ns() + LIMIT_TOOL_SILENCE_MS * CLOCK_NS_PER_MS, on_silence, client);
+    loop_timer_in(client->loop, &client->silence, LIMIT_TOOL_SILENCE_MS, on_silence, client);
 }
 
 static void initialize(struct rpc_client *client)

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/limits.h"
 #include "base/own.h"
 #include "rpc/elicitation.h"
@@ -82,9 +81,8 @@ static void handshake_elicit(struct rpc_call *call, const struct rpc_elicitation
     call->elicitation.id = take_ptr(name);
     call->elicitation.fn = fn;
     call->elicitation.arg = arg;
-    loop_timer_arm(peer->loop, &call->elicitation.timer,
-                   clock_now_ns() + LIMIT_ELICITATION_MS * CLOCK_NS_PER_MS,
-                   handshake_elicitation_expired, call);
+    loop_timer_in(peer->loop, &call->elicitation.timer, LIMIT_ELICITATION_MS,
+                  handshake_elicitation_expired, call);
     peer->written(peer->arg);
 }
 

@@ -1,6 +1,5 @@
 #include "tools/cell_elicitations.h"
 
-#include "base/clock.h"
 #include "base/limits.h"
 #include "base/list.h"
 #include "base/own.h"
@@ -45,9 +44,8 @@ static void user_responded(void *arg, enum consent_outcome outcome, const char *
     struct rpc_call *call = take_ptr(tools->elicitations->call);
     if (outcome == CONSENT_LATER) {
         jobs_left(call);
-        loop_timer_arm(tools->loop, &tools->elicitations->late,
-                       clock_now_ns() + LIMIT_ELICITATION_MS * CLOCK_NS_PER_MS, nobody_responded,
-                       tools);
+        loop_timer_in(tools->loop, &tools->elicitations->late, LIMIT_ELICITATION_MS,
+                      nobody_responded, tools);
         return;
     }
     jobs_asked(tools->jobs, call);

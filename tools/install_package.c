@@ -67,12 +67,11 @@ static void install_package_beat(void *arg)
 {
     struct install_call *own = arg;
     char text[256];
-    uint64_t now_ns = clock_now_ns();
-    double seconds = (double)(now_ns - own->since_ns) / (1000.0 * CLOCK_NS_PER_MS);
+    double seconds = (double)(clock_now_ns() - own->since_ns) / (1000.0 * CLOCK_NS_PER_MS);
     (void)snprintf(text, sizeof text, "%.0f s: %s", seconds, own->doing);
     rpc_call_progress(own->call, seconds, text);
-    loop_timer_arm(own->tools->loop, &own->heartbeat,
-                   now_ns + LIMIT_PROGRESS_EVERY_MS * CLOCK_NS_PER_MS, install_package_beat, own);
+    loop_timer_in(own->tools->loop, &own->heartbeat, LIMIT_PROGRESS_EVERY_MS, install_package_beat,
+                  own);
 }
 
 static void install_package_progress(void *arg, const char *text)
@@ -144,9 +143,8 @@ static void begin(struct install_call *own)
     }
     rpc_call_set_data(call, own);
     if (rpc_call_wants_progress(call)) {
-        loop_timer_arm(tools->loop, &own->heartbeat,
-                       clock_now_ns() + LIMIT_PROGRESS_FIRST_MS * CLOCK_NS_PER_MS,
-                       install_package_beat, own);
+        loop_timer_in(tools->loop, &own->heartbeat, LIMIT_PROGRESS_FIRST_MS, install_package_beat,
+                      own);
     }
 }
 

@@ -13,7 +13,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/own.h"
@@ -446,9 +445,8 @@ int box_installer_start(struct box_packages *packages,
         installer_release(installer);
         return r;
     }
-    loop_timer_arm(loop, &installer->timer,
-                   clock_now_ns() + installer_spec->time_limit_ms * CLOCK_NS_PER_MS,
-                   installer_on_timer, installer);
+    loop_timer_in(loop, &installer->timer, installer_spec->time_limit_ms, installer_on_timer,
+                  installer);
     *ret_installer = installer;
     return 0;
 }

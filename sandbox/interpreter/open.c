@@ -10,7 +10,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/own.h"
@@ -318,8 +317,7 @@ static int session_open(struct box_session *session, struct box_session **ret_se
     }
     session->next = box->sessions.list;
     box->sessions.list = session;
-    loop_timer_arm(box->loop, &session->timer, clock_now_ns() + SESSION_OPEN_MS * CLOCK_NS_PER_MS,
-                   session_open_late, session);
+    loop_timer_in(box->loop, &session->timer, SESSION_OPEN_MS, session_open_late, session);
     *ret_session = session;
     return 0;
 }

@@ -27,7 +27,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/limits.h"
 #include "base/list.h"
 #include "sandbox/interpreter/interpreter.h"
@@ -157,8 +156,7 @@ static void session_slow(void *arg)
 
 void session_wait_slowly(struct box_session *session)
 {
-    loop_timer_arm(session->box->loop, &session->timer,
-                   clock_now_ns() + SESSION_SLOW_MS * CLOCK_NS_PER_MS, session_slow, session);
+    loop_timer_in(session->box->loop, &session->timer, SESSION_SLOW_MS, session_slow, session);
 }
 
 static void session_sweep(struct box_session *session)

@@ -191,8 +191,7 @@ static void selftest_limits(const struct box *box, pid_t pid, struct selftest_ve
 void selftest_wait(struct box *box)
 {
     if (!box->selftest.received) {
-        loop_timer_arm(box->loop, &box->selftest.timer,
-                       clock_now_ns() + SELFTEST_MS * CLOCK_NS_PER_MS, selftest_on_timer, box);
+        loop_timer_in(box->loop, &box->selftest.timer, SELFTEST_MS, selftest_on_timer, box);
     }
 }
 

@@ -142,15 +142,14 @@ static void wait_cancel(struct tool_work *work)
 static void wait_beat(void *arg)
 {
     struct job_wait *wait = arg;
-    uint64_t now_ns = clock_now_ns();
-    uint64_t seconds = (now_ns - rpc_call_since_ns(wait->call)) / CLOCK_NS_PER_MS / 1000;
+    uint64_t seconds = (clock_now_ns() - rpc_call_since_ns(wait->call)) / CLOCK_NS_PER_MS / 1000;
     char step[sizeof wait->job->run->doing + 8];
     char text[sizeof step + 24];
     job_describe_step(wait->job, step, sizeof step);
     (void)snprintf(text, sizeof text, "%u s%s", (unsigned)seconds, step);
     rpc_call_progress(wait->call, (double)seconds, text);
-    loop_timer_arm(wait->job->owner->tools->loop, &wait->heartbeat,
-                   now_ns + LIMIT_PROGRESS_EVERY_MS * CLOCK_NS_PER_MS, wait_beat, wait);
+    loop_timer_in(wait->job->owner->tools->loop, &wait->heartbeat, LIMIT_PROGRESS_EVERY_MS,
+                  wait_beat, wait);
 }
 
 /* Too many jobs run: the cell cannot go on without its call. */
@@ -309,8 +308,7 @@ static bool wait_add(struct job *job, struct rpc_call *call, uint64_t wait_ms)
         loop_timer_arm(loop, &wait->over, wait->until_ns, wait_over, wait);
     }
     if (rpc_call_wants_progress(call)) {
-        loop_timer_arm(loop, &wait->heartbeat,
-                       clock_now_ns() + LIMIT_PROGRESS_FIRST_MS * CLOCK_NS_PER_MS, wait_beat, wait);
+        loop_timer_in(loop, &wait->heartbeat, LIMIT_PROGRESS_FIRST_MS, wait_beat, wait);
     }
     return true;
 }

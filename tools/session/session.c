@@ -255,11 +255,10 @@ static void session_traced(void *arg)
 {
     struct session *session = arg;
     char text[8192];
-    uint64_t now_ns = clock_now_ns();
     (void)box_session_traced(session->guest, text, sizeof text);
-    if (!outcome_trace_is_whole(text) && now_ns < session->trace_until_ns) {
-        loop_timer_arm(session->owner->loop, &session->timer,
-                       now_ns + LIMIT_TRACE_STEP_MS * CLOCK_NS_PER_MS, session_traced, session);
+    if (!outcome_trace_is_whole(text) && clock_now_ns() < session->trace_until_ns) {
+        loop_timer_in(session->owner->loop, &session->timer, LIMIT_TRACE_STEP_MS, session_traced,
+                      session);
         return;
     }
     outcome_take_trace(session->current, text);
@@ -278,8 +277,8 @@ static void session_grace_over(void *arg)
 
 static void session_grace_step(struct session *session, unsigned part, loop_fn fn)
 {
-    loop_timer_arm(session->owner->loop, &session->timer,
-                   clock_now_ns() + LIMIT_INTERRUPT_GRACE_MS / part * CLOCK_NS_PER_MS, fn, session);
+    loop_timer_in(session->owner->loop, &session->timer, LIMIT_INTERRUPT_GRACE_MS / part, fn,
+                  session);
 }
 
 /* Whether the interrupt has reached the code. */

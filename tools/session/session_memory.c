@@ -179,8 +179,7 @@ static void memory_look(void *arg)
     uint64_t pause_ms = left / LIMIT_MEMORY_GROWTH_BYTES_MS;
     pause_ms = pause_ms < LIMIT_MEMORY_LOOK_LEAST_MS ? LIMIT_MEMORY_LOOK_LEAST_MS : pause_ms;
     pause_ms = pause_ms > LIMIT_MEMORY_LOOK_MOST_MS ? LIMIT_MEMORY_LOOK_MOST_MS : pause_ms;
-    loop_timer_arm(sessions->loop, &sessions->memory_timer,
-                   clock_now_ns() + pause_ms * CLOCK_NS_PER_MS, memory_look, sessions);
+    loop_timer_in(sessions->loop, &sessions->memory_timer, pause_ms, memory_look, sessions);
 }
 
 void session_memory_watch(struct session *session)

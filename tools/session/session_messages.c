@@ -1,7 +1,6 @@
 /* Messages of the guest: that a run's code begins, its result, and which packages the code lacks
  * before it runs. Code can write to the session's socket too, so a message counts only for the run
  * that it names and in the state that awaits it. */
-#include "base/clock.h"
 #include "base/loop.h"
 #include "tools/run/outcome.h"
 #include "tools/session/session_internal.h"
@@ -80,8 +79,7 @@ static bool session_end_processes(struct session *session)
         return false;
     }
     session_enter(session, SESSION_SWEEPING);
-    loop_timer_arm(session->owner->loop, &session->timer,
-                   clock_now_ns() + SWEEP_MS * CLOCK_NS_PER_MS, session_swept, session);
+    loop_timer_in(session->owner->loop, &session->timer, SWEEP_MS, session_swept, session);
     return true;
 }
 

@@ -218,8 +218,7 @@ void session_await_checkpoint(struct session *session)
     session_enter(session, SESSION_CHECKPOINTING);
     (void)snprintf(run->doing, sizeof run->doing,
                    "waiting for the state after <cell %u> to be saved", session->history.now.cell);
-    loop_timer_arm(session->owner->loop, &session->timer,
-                   session->awaits_ns + wait_ms * CLOCK_NS_PER_MS, session_await_over, session);
+    loop_timer_in(session->owner->loop, &session->timer, wait_ms, session_await_over, session);
 }
 
 /* Also a timer's function: then the state has its name, and the checkpoint when it is forked. */
@@ -235,8 +234,7 @@ static void session_saved(void *arg)
 void session_save(struct session *session)
 {
     session_enter(session, SESSION_SAVING);
-    loop_timer_arm(session->owner->loop, &session->timer,
-                   clock_now_ns() + SAVE_MS * CLOCK_NS_PER_MS, session_saved, session);
+    loop_timer_in(session->owner->loop, &session->timer, SAVE_MS, session_saved, session);
 }
 
 void session_on_checkpoint(void *arg, unsigned cell, enum box_checkpoint before)
