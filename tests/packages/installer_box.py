@@ -3,6 +3,7 @@ import json
 import os
 import pathlib
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -27,11 +28,37 @@ def python_with(python, directory, pips=()):
     return f"{directory}/bin/python"
 
 
-class Box:
-    """The directories of installers that share a staging directory, as the server creates them."""
+class Forking:
+    """An interpreter with pip, in forks of which a program runs (forking.py)."""
 
-    def __init__(self, python, program, index=None):
-        self.directory = tempfile.TemporaryDirectory()
+    def __init__(self, python, program):
+        self.channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self.process = subprocess.Popen([python, "-I", "-B", pathlib.Path(__file__).with_name("forking.py"), program,
+                                             str(theirs.fileno())], pass_fds=[theirs.fileno()],
+                                            env={"PATH": os.defpath, "HOME": "/nonexistent"})
+
+    def run(self, request, writing, environment):
+        """What the program prints."""
+        (stdin, theirs), (ours, stdout) = os.pipe(), os.pipe()
+        socket.send_fds(self.channel, [json.dumps(environment).encode()], [stdin, stdout, writing])
+        for descriptor in (stdin, stdout, writing):
+            os.close(descriptor)
+        with open(theirs, "wb") as file:
+            file.write(request)
+        with open(ours, "rb") as file:
+            return file.read()
+
+    def close(self):
+        self.channel.close()
+        self.process.wait(WAIT)
+
+
+class Box:
+    """The directories of installers that share a staging directory, as the server creates them. forking: runs them."""
+
+    def __init__(self, python, program, index=None, forking=None):
+        self.forking, self.directory = forking, tempfile.TemporaryDirectory()
         self.root, self.python, self.program, self.index = pathlib.Path(self.directory.name), python, program, index
         self.log, self.progress, self.layers = "", [], 0
         for name in ("stage", "cache", "packages"):
@@ -47,22 +74,27 @@ class Box:
         layers = [f"{self.root}/packages/{number}" for number in range(self.layers, 0, -1)]
         request = {"step": step, "layers": layers, **request}
         reading, writing = os.pipe()
-        process = subprocess.Popen(
-            ["sh", "-c", f'exec "$@" 3>&{writing}', "sh", self.python, "-I", "-B", self.program],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, pass_fds=[writing],
-            env={"PATH": os.defpath, "HOME": "/nonexistent", **self.places, **(environment or {})})
-        os.close(writing)
-        try:
-            output = process.communicate(json.dumps(request).encode(), timeout=WAIT)[0].decode(errors="replace")
-        finally:
-            process.kill()
-            process.wait()
+        environment = {"PATH": os.defpath, "HOME": "/nonexistent", **self.places, **(environment or {})}
+        run = self.forking.run if self.forking else self.start
+        output = run(json.dumps(request).encode(), writing, environment).decode(errors="replace")
         self.log += output
         with open(reading) as file:
             lines = [json.loads(line) for line in file]
         assert len(lines) > 1 and lines[0] == {"ready": True}, f"no reply; {output}"
         self.progress += [line["progress"] for line in lines[1:-1]]
         return lines[-1]
+
+    def start(self, request, writing, environment):
+        process = subprocess.Popen(
+            ["sh", "-c", f'exec "$@" 3>&{writing}', "sh", self.python, "-I", "-B", self.program],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, pass_fds=[writing],
+            env=environment)
+        os.close(writing)
+        try:
+            return process.communicate(request, timeout=WAIT)[0]
+        finally:
+            process.kill()
+            process.wait()
 
     def fetch(self, *packages, **request):
         given = {"index_url": self.index.url if self.index else None, "extra_index_urls": [], "only_binary": True}

@@ -30,6 +30,7 @@ def setUpModule():
 
 class Installers(unittest.TestCase):
     python, pip = None, None
+    forking = False  # whether an interpreter that has imported pip serves all cases
 
     @classmethod
     def setUpClass(cls):
@@ -39,6 +40,9 @@ class Installers(unittest.TestCase):
             cls.python = installer_box.python_with(cls.python, tempfile.mkdtemp(dir=shared.name), [cls.pip])
         cls.index = Index(directory)
         cls.addClassCleanup(cls.index.close)
+        cls.interpreter = installer_box.Forking(cls.python, program) if cls.forking else None
+        if cls.forking:
+            cls.addClassCleanup(cls.interpreter.close)
 
     def setUp(self):
         self.box = self.fresh()
@@ -47,7 +51,7 @@ class Installers(unittest.TestCase):
         self.index.yanked.clear()
 
     def fresh(self, index=None):
-        box = installer_box.Box(self.python, program, index or self.index)
+        box = installer_box.Box(self.python, program, index or self.index, self.interpreter)
         self.addCleanup(box.close)
         return box
 
@@ -70,6 +74,8 @@ class Installers(unittest.TestCase):
 
 
 class Fetch(Installers):
+    forking = True
+
     def test_a_package_is_fetched_with_its_dependencies(self):
         reply = self.fetched("parent[more] >= 1", "marked")
         rows = {row["name"]: row for row in reply["to_install"]}
@@ -265,6 +271,8 @@ class Trust(Installers):
 
 
 class Layers(Installers):
+    forking = True
+
     def test_installed_packages_are_not_installed_again(self):
         self.installed("plain==1.1", "shared")
         reply = self.fetched("plain", "shared>=2")
@@ -310,6 +318,8 @@ class Layers(Installers):
 
 
 class Hostile(Installers):
+    forking = True
+
     def assert_clean(self):
         self.assertFalse((self.box.stage / "new").exists())
         self.assertEqual({path.name for path in self.box.root.iterdir()}, {"stage", "cache", "packages"})
@@ -355,6 +365,8 @@ class Hostile(Installers):
 
 
 class Sources(Installers):
+    forking = True
+
     def test_an_archive_is_built_and_its_dependencies_are_fetched(self):
         reply = self.fetched("needs-source", only_binary=False)
         self.assertEqual([(row["name"], row["version"]) for row in reply["to_build"]], [("from-source", "1.0")])
