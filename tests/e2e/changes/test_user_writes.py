@@ -383,7 +383,8 @@ class Undo(WrittenThrough):
                                  lambda: os.kill(server.pid, signal.SIGKILL)):
                         with contextlib.suppress(Exception):
                             self.undo(server)
-                self.assertTrue(self.acted)
+                    self.assertTrue(self.acted)
+                    self.assertEqual(server.join(), -signal.SIGKILL)  # also when the undo had ended before
                 texts = {path.read_text() for path in self.dir.rglob("*") if path.is_file()}
                 self.assertLessEqual({f"content {number}" for number in range(count)}, texts)
 
