@@ -212,7 +212,7 @@ __attribute__((noreturn)) static void flee(void)
 
 static bool fleeing_are_ended(void)
 {
-    for (unsigned i = 0; i < 4; i++) {
+    for (unsigned i = 0; i < 2; i++) {
         if (fork() == 0) {
             flee();
         }
