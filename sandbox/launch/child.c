@@ -32,14 +32,17 @@
 enum { CHILD_ERROR_FD = WIRE_FD_COUNT, CHILD_PROGRAM_FD, CHILD_FIRST_TO_CLOSE };
 
 /* A directory that every host has and that is in no tree that the sandbox shows (a bind mount would
- * take the new root along). The new root is mounted over it, in the child's own mount namespace. */
+ * take the new root along). In the child's own mount namespace the disk is mounted over it, and
+ * over that the new root. */
 static const char root_at[] = "/dev";
 
 struct child {
     const struct child_setup *setup;
     int trees[PLAN_TREES];
     int user_sysctl_fd;
-    int output_fd; /* -1: init opens the directory by its path, or there is none */
+    int disk_fd;
+    int output_fd;   /* -1: init opens the directory by its path, or there is none */
+    pid_t terminals; /* the process that makes them */
     struct child_layers layers;
     bool without_proc; /* whether a new one was refused and the plan continued */
     struct box_protected found;
@@ -153,6 +156,16 @@ static int step_private(struct child *child, const struct plan_step *)
     return mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL);
 }
 
+/* The host's tree takes it along when it is unmounted: what is mounted from it keeps it. */
+static int step_disk(struct child *child, const struct plan_step *step)
+{
+    if (mount("tmpfs", root_at, "tmpfs", MS_NOSUID | MS_NODEV, step->data) < 0) {
+        return -1;
+    }
+    child->disk_fd = open(root_at, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return child->disk_fd < 0 ? -1 : 0;
+}
+
 static int step_root(struct child *, const struct plan_step *step)
 {
     if (mount("tmpfs", root_at, "tmpfs", MS_NOSUID | MS_NODEV, step->data) < 0) {
@@ -213,25 +226,18 @@ static int step_move(struct child *child, const struct plan_step *step)
     return make_place(tree_fd, path) < 0 ? -1 : move_tree(tree_fd, path, step->attributes);
 }
 
-static int step_subtree(struct child *, const struct plan_step *step)
+static int step_subtree(struct child *child, const struct plan_step *step)
 {
-    const char *source = below_root(step->source);
     const char *path = below_root(step->target);
-    if (make_directory(source, 0755) < 0 || make_directory(path, 0755) < 0) {
+    bool of_disk = step->source != NULL;
+    if ((of_disk && mkdirat(child->disk_fd, step->source, 0755) < 0) ||
+        make_directory(path, 0755) < 0) {
         return -1;
     }
-    defer_close int fd = (int)syscall(SYS_open_tree, AT_FDCWD, source,
+    defer_close int fd = (int)syscall(SYS_open_tree, of_disk ? child->disk_fd : AT_FDCWD,
+                                      of_disk ? step->source : path,
                                       OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
     return fd < 0 ? -1 : move_tree(fd, path, step->attributes);
-}
-
-static int step_mount(const struct plan_step *step, const char *type, unsigned long flags)
-{
-    const char *path = below_root(step->target);
-    if (make_directory(path, 0755) < 0) {
-        return -1;
-    }
-    return mount(type, path, type, flags, step->data);
 }
 
 static int step_read_only_root(struct child *, const struct plan_step *)
@@ -443,41 +449,40 @@ static int step_directory(struct child *, const struct plan_step *step)
     return make_directory(below_root(step->target), step->mode);
 }
 
-static int step_tmpfs(struct child *, const struct plan_step *step)
-{
-    return step_mount(step, "tmpfs", MS_NOSUID | MS_NODEV);
-}
-
 /* While something is mounted over parts of the enclosing /proc, as engines do, the kernel refuses a
  * new one to user namespaces: mount_too_revealing() in fs/namespace.c. The directory then stays
  * empty. */
 static int step_proc(struct child *child, const struct plan_step *step)
 {
-    int r = step_mount(step, "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC);
+    const char *path = below_root(step->target);
+    int r = make_directory(path, 0755);
+    r = r < 0 ? r : mount("proc", path, "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, step->data);
     child->without_proc = r < 0 && step->optional && (errno == EPERM || errno == EACCES);
     return child->without_proc ? 0 : r;
 }
 
-/* A container's filter, or a kernel without pseudo-terminals, may refuse them; then /dev/pts is
- * empty. */
-static int step_terminals(struct child *, const struct plan_step *step)
+static int step_make_terminals(struct child *child, const struct plan_step *)
 {
-    const char *path = below_root(step->target);
-    if (make_directory(path, 0755) < 0) {
-        return -1;
-    }
-    defer_close int fd = terminals_mount(path);
-    int r =
-        fd < 0 ? -1 : (int)syscall(SYS_move_mount, fd, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH);
+    child->terminals = terminals_begin(root_at);
+    return 0;
+}
+
+/* A container's filter, or a kernel without pseudo-terminals, may refuse them; then /dev/pts is
+ * empty. The root is the new one. */
+static int step_terminals(struct child *child, const struct plan_step *step)
+{
+    defer_close int fd = child->terminals < 0 ? -1 : terminals_take(child->terminals);
+    int r = fd < 0 ? -1
+                   : (int)syscall(SYS_move_mount, fd, "", AT_FDCWD, step->target,
+                                  MOVE_MOUNT_F_EMPTY_PATH);
     return r < 0 && step->optional ? 0 : r;
 }
 
-/* A process that has a file of the mount open keeps the file, without a name by which others could
- * reach it, umount(2). */
-static int step_unmount(struct child *child, const struct plan_step *step)
+/* Init has the file system without a name by which others could reach it. */
+static int step_keep(struct child *child, const struct plan_step *step)
 {
-    child->output_fd = open(below_root(step->source), O_PATH | O_DIRECTORY | O_CLOEXEC);
-    return child->output_fd < 0 ? -1 : umount2(below_root(step->target), MNT_DETACH);
+    child->output_fd = openat(child->disk_fd, step->source, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return child->output_fd < 0 ? -1 : 0;
 }
 
 static int step_overlay(struct child *child, const struct plan_step *step)
@@ -507,19 +512,20 @@ static const step_fn step_fns[PLAN_KIND_COUNT] = {
     [PLAN_HOSTNAME] = step_hostname,
     [PLAN_LOOPBACK] = step_loopback,
     [PLAN_PRIVATE] = step_private,
+    [PLAN_DISK] = step_disk,
     [PLAN_ROOT] = step_root,
     [PLAN_DIRECTORY] = step_directory,
     [PLAN_FILE] = step_file,
     [PLAN_LINK] = step_link,
-    [PLAN_TMPFS] = step_tmpfs,
     [PLAN_MOVE] = step_move,
     [PLAN_SUBTREE] = step_subtree,
     [PLAN_OVERLAY] = step_overlay,
     [PLAN_HIDE] = step_hide,
     [PLAN_PROTECT] = step_protect,
     [PLAN_PROC] = step_proc,
+    [PLAN_MAKE_TERMINALS] = step_make_terminals,
     [PLAN_TERMINALS] = step_terminals,
-    [PLAN_UNMOUNT] = step_unmount,
+    [PLAN_KEEP] = step_keep,
     [PLAN_READ_ONLY_ROOT] = step_read_only_root,
     [PLAN_PIVOT] = step_pivot,
     [PLAN_NO_NAMESPACES] = step_no_namespaces,

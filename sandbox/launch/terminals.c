@@ -5,8 +5,8 @@
  *
  * The kernel wants an id 0 to own /dev/pts/ptmx (mknod_ptmx() in fs/devpts/inode.c), and the
  * sandbox has none. So a process in a user namespace below makes the file system: there, the
- * sandbox's id is 0. It ends before any guest exists; nobody can enter that namespace, which only
- * the file system keeps. */
+ * sandbox's id is 0. It works while the child builds the root, and ends before any guest exists;
+ * nobody can enter that namespace, which only the file system keeps. */
 #include "sandbox/launch/terminals.h"
 
 #include <errno.h>
@@ -37,7 +37,8 @@ static bool become_root(void)
            fd_write_text_at(AT_FDCWD, "/proc/self/gid_map", map) == 0;
 }
 
-/* The mount's descriptor, or -1. The mount namespace that it is made in ends with this process. */
+/* The mount's descriptor, or -1. The mount namespace that it is made in ends with this process, and
+ * with it what the mount covers there. */
 static int make(const char *path)
 {
     if (!become_root() ||
@@ -47,20 +48,22 @@ static int make(const char *path)
     return (int)syscall(SYS_open_tree, AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
 }
 
-int terminals_mount(const char *path)
+pid_t terminals_begin(const char *path)
 {
     /* It shares the descriptors with this process, and exits with the number of one, without a
      * signal. */
-    int status = 0;
     pid_t pid = (pid_t)syscall(SYS_clone, CLONE_NEWUSER | CLONE_NEWNS | CLONE_FILES, NULL, NULL,
                                NULL, NULL);
-    if (pid < 0) {
-        return -1;
-    }
     if (pid == 0) {
         int fd = make(path);
         _exit(fd >= 0 && fd < NO_DESCRIPTOR ? fd : NO_DESCRIPTOR);
     }
+    return pid;
+}
+
+int terminals_take(pid_t pid)
+{
+    int status = 0;
     while (waitpid(pid, &status, __WALL) < 0) {
         if (errno != EINTR) {
             return -1;

@@ -144,27 +144,23 @@ static void fix_in_workspace(struct plan *plan, const char *inside)
         size += strspn(inside + size, "/");
         size += strcspn(inside + size, "/");
         const char *path = plan_keep(plan, "/work/%.*s", (int)size, inside);
-        plan_add(plan, PLAN_SUBTREE, path, path)->attributes = inside[size] ? WRITABLE : READ_ONLY;
+        plan_add(plan, PLAN_SUBTREE, NULL, path)->attributes = inside[size] ? WRITABLE : READ_ONLY;
     } while (inside[size]);
 }
 
 static void add_mounts(struct plan *plan, const struct box_spec *spec, const struct python *python,
                        const struct trees *trees)
 {
-    /* One tmpfs holds everything that the guest can write, so that one size limits it. */
-    plan_add(plan, PLAN_TMPFS, NULL, "/run/disk")->data = plan_keep(
-        plan, "size=%llu,nr_inodes=%llu,mode=0755", (unsigned long long)box_spec_disk_bytes(spec),
-        (unsigned long long)spec->limits.disk_inodes);
     if (!spec->workspace) {
-        plan_add(plan, PLAN_SUBTREE, "/run/disk/work", "/work")->attributes = WRITABLE;
+        plan_add(plan, PLAN_SUBTREE, "work", "/work")->attributes = WRITABLE;
     } else if (plan->cow == WIRE_COW_MEMORY) {
-        plan_add(plan, PLAN_SUBTREE, "/run/disk/changes", CHANGES)->attributes = WRITABLE;
+        plan_add(plan, PLAN_SUBTREE, "changes", CHANGES)->attributes = WRITABLE;
     }
-    plan_add(plan, PLAN_SUBTREE, "/run/disk/tmp", "/tmp")->attributes = WRITABLE;
-    plan_add(plan, PLAN_SUBTREE, "/run/disk/shm", "/dev/shm")->attributes = DATA;
-    plan_add(plan, PLAN_SUBTREE, "/run/disk/output", box_paths_full.output)->attributes =
+    plan_add(plan, PLAN_SUBTREE, "tmp", "/tmp")->attributes = WRITABLE;
+    plan_add(plan, PLAN_SUBTREE, "shm", "/dev/shm")->attributes = DATA;
+    plan_add(plan, PLAN_SUBTREE, "output", box_paths_full.output)->attributes =
         DATA | MOUNT_ATTR_RDONLY; /* except for init, which holds the writable mount */
-    plan_add(plan, PLAN_UNMOUNT, "/run/disk/output", "/run/disk");
+    plan_add(plan, PLAN_KEEP, "output", NULL);
     /* After the writable ones: an interpreter may lie below /tmp. */
     for (unsigned i = 0; i < trees->count; i++) {
         const struct tree *tree = &trees->entries[i];
@@ -366,6 +362,13 @@ static void build_steps(struct plan *plan, const struct box_spec *spec,
     plan_add(plan, PLAN_HOSTNAME, BOX_HOSTNAME, NULL)->optional = true;
     plan_add(plan, PLAN_LOOPBACK, NULL, NULL);
     plan_add(plan, PLAN_PRIVATE, NULL, NULL);
+    if (!content->installer) {
+        plan_add(plan, PLAN_MAKE_TERMINALS, NULL, NULL);
+    }
+    /* One tmpfs holds everything that the guest can write, so that one size limits it. */
+    plan_add(plan, PLAN_DISK, NULL, NULL)->data = plan_keep(
+        plan, "size=%llu,nr_inodes=%llu,mode=0755", (unsigned long long)box_spec_disk_bytes(spec),
+        (unsigned long long)spec->limits.disk_inodes);
     plan_add(plan, PLAN_ROOT, NULL, NULL)->data = "size=16m,nr_inodes=2048,mode=0755";
     for (unsigned i = 0; i < links; i++) {
         plan_add(plan, PLAN_LINK, system_links[i].source, system_links[i].target);
@@ -373,12 +376,15 @@ static void build_steps(struct plan *plan, const struct box_spec *spec,
     add_fresh_files(plan, content);
     add_mounts(plan, spec, content->python, &trees);
     if (!content->installer) {
-        plan_add(plan, PLAN_TERMINALS, NULL, "/dev/pts")->optional = true;
+        plan_add(plan, PLAN_DIRECTORY, NULL, "/dev/pts");
         plan_add(plan, PLAN_LINK, "pts/ptmx", "/dev/ptmx");
     }
     plan_add(plan, PLAN_READ_ONLY_ROOT, NULL, NULL);
     plan_add(plan, PLAN_PIVOT, NULL, NULL);
     plan_add(plan, PLAN_CGROUP_NAMESPACE, NULL, NULL);
+    if (!content->installer) { /* late: the process that makes them takes its time to end */
+        plan_add(plan, PLAN_TERMINALS, NULL, "/dev/pts")->optional = true;
+    }
     plan_add_locks(plan, /* trusted= */ false);
     plan_add(plan, PLAN_SECCOMP, NULL, NULL);
     plan_add(plan, PLAN_EXECUTE, NULL, NULL);

@@ -25,19 +25,20 @@ enum plan_kind {
     PLAN_HOSTNAME,         /* source: the name */
     PLAN_LOOPBACK,
     PLAN_PRIVATE,   /* no mount propagates to the host */
+    PLAN_DISK,      /* tmpfs that is below the new root: data */
     PLAN_ROOT,      /* tmpfs that becomes /: data */
     PLAN_DIRECTORY, /* target, mode */
     PLAN_FILE,      /* target, content */
     PLAN_LINK,      /* target → source */
-    PLAN_TMPFS,     /* target, data */
     PLAN_MOVE,      /* slot → target, with attributes */
-    PLAN_SUBTREE,   /* directory source of the new root, moved to target */
+    PLAN_SUBTREE,   /* directory source of the disk, or NULL: target itself; mounted at target */
     PLAN_OVERLAY,   /* target: layers "lower" and "changes/upper" of directory source */
     PLAN_HIDE,      /* target: unmounted; what is mounted from it stays */
     PLAN_PROTECT,   /* in target: names and hard links that code may not write to */
     PLAN_PROC,      /* target, data */
-    PLAN_TERMINALS, /* target: devpts(4) of its own */
-    PLAN_UNMOUNT,   /* target; source: the directory of it in which init opens files */
+    PLAN_MAKE_TERMINALS, /* devpts(4) of its own, made beside the following steps */
+    PLAN_TERMINALS,      /* target: where it is mounted */
+    PLAN_KEEP,           /* source: the directory of the disk in which init opens files */
     PLAN_READ_ONLY_ROOT,
     PLAN_PIVOT,         /* switches to the new root; the host's is unmounted */
     PLAN_NO_NAMESPACES, /* user.max_*_namespaces = 0: none can be made below this one */

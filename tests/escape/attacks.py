@@ -101,7 +101,7 @@ FILES = [
            "mounted = [line.split()[4] for line in open('/proc/self/mountinfo')]\n"
            "seen = {f'{p}/{n}' for p in ('/home', '/root', '/var', '/run', '/srv', '/mnt', '/boot', "
            "'/sys', '/opt', '/media') if os.path.isdir(p) for n in os.listdir(p)}\n"
-           "seen -= {'/var/tmp', '/run/sandpiper', '/run/disk'}\n"
+           "seen -= {'/var/tmp', '/run/sandpiper'}\n"
            "print([p for p in seen if not any((m + '/').startswith(p + '/') for m in mounted)])",
            r"\[\]",
            control="attempt(os.listdir, '/usr')"),
