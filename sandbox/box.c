@@ -273,9 +273,9 @@ static int box_launch(struct box *box, struct fail *ret_fail)
     if (r < 0) {
         return fail_set(ret_fail, -r, "the sandbox's descriptors");
     }
-    /* The kernel can take 15 ms to move a process to a cgroup (a grace period of RCU), and systemd
-     * longer; building the guest's filters takes time too. The child builds its root meanwhile, and
-     * waits for both before any guest code runs. */
+    /* systemd takes its time to move a process to a cgroup, and building the guest's filters takes
+     * time too. The child builds its root meanwhile, and waits for both before any guest code runs.
+     */
     bool asked = box->cgroup.wants_scope && box_ask_scope(box);
     enum box_protection building = box->building;
     box->building = BOX_PROTECTION_SECCOMP;

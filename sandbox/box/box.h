@@ -56,7 +56,7 @@ struct box_role {
 struct launched {
     pid_t pid; /* 0: none */
     int pidfd;
-    bool in_group; /* by CLONE_INTO_CGROUP: it need not be moved */
+    bool in_group; /* by CLONE_INTO_CGROUP, or it moves itself: the server need not move it */
     int go_fd;     /* a byte from the server: the ids are mapped; another: it is in the group */
     int error_fd;  /* where it reports errors */
 };

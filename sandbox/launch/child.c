@@ -396,19 +396,25 @@ static int step_hostname(struct child *, const struct plan_step *step)
     return r < 0 && !(step->optional && errno == EPERM) ? -1 : 0;
 }
 
-static int step_wait(struct child *child, const struct plan_step *)
+static int step_group(struct child *child, const struct plan_step *)
 {
     char go = 0;
     if (read(child->setup->go_fd, &go, 1) != 1) {
         errno = EPIPE; /* the server has given up or exited */
         return -1;
     }
+    const int *tasks = child->setup->tasks;
+    for (unsigned i = 0; tasks && i < CGROUP_DIRECTORIES; i++) {
+        if (tasks[i] >= 0 && write(tasks[i], "0", 1) != 1) {
+            return -1;
+        }
+    }
     return 0;
 }
 
-static int step_cgroup_namespace(struct child *child, const struct plan_step *step)
+static int step_cgroup_namespace(struct child *, const struct plan_step *)
 {
-    return step_wait(child, step) < 0 ? -1 : unshare(CLONE_NEWCGROUP);
+    return unshare(CLONE_NEWCGROUP);
 }
 
 static int step_subreaper(struct child *, const struct plan_step *)
@@ -533,7 +539,7 @@ static const step_fn step_fns[PLAN_KIND_COUNT] = {
     [PLAN_CAPABILITIES] = step_capabilities,
     [PLAN_DEATH_SIGNAL] = step_death_signal,
     [PLAN_SECCOMP] = step_seccomp,
-    [PLAN_WAIT] = step_wait,
+    [PLAN_GROUP] = step_group,
     [PLAN_SUBREAPER] = step_subreaper,
     [PLAN_STEP_DOWN] = step_step_down,
     [PLAN_ENTER] = step_enter,

@@ -1,6 +1,7 @@
 #pragma once
 #include <sys/capability.h>
 
+#include "sandbox/limits/cgroup.h"
 #include "sandbox/plan/plan.h"
 #include "sandbox/workspace/protected.h"
 
@@ -14,6 +15,7 @@ struct child_setup {
     int init_fd;      /* init's socket */
     int config_fd;    /* init's settings */
     int program_fd;   /* init's program */
+    const int *tasks; /* cgroup_open_tasks(), or NULL */
     const int *taken; /* by slot: a tree whose ids are mapped, or -1; NULL: no tree is mapped */
 };
 

@@ -3,10 +3,13 @@
 
 void child_keep_own(const struct child_setup *setup)
 {
-    int kept[5 + PLAN_TREES] = {setup->go_fd, setup->error_fd, setup->init_fd, setup->config_fd,
-                                setup->program_fd};
+    int kept[5 + CGROUP_DIRECTORIES + PLAN_TREES] = {setup->go_fd, setup->error_fd, setup->init_fd,
+                                                     setup->config_fd, setup->program_fd};
     unsigned count = 5;
     int last = 2;
+    for (unsigned i = 0; setup->tasks && i < CGROUP_DIRECTORIES; i++) {
+        kept[count++] = setup->tasks[i];
+    }
     for (unsigned i = 0; setup->taken && i < PLAN_TREES; i++) {
         kept[count++] = setup->taken[i];
     }

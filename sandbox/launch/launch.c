@@ -22,12 +22,16 @@ static const char whose[] = "the sandbox";
 /* Descriptors that the child keeps; the server closes them as soon as the child has them. */
 struct child_ends {
     int init_fd;
+    int tasks[CGROUP_DIRECTORIES];
     int taken[PLAN_TREES]; /* by slot: trees with mapped ids */
 };
 
 static void child_ends_done(struct child_ends *ends)
 {
     own_close(&ends->init_fd);
+    for (unsigned i = 0; i < CGROUP_DIRECTORIES; i++) {
+        own_close(&ends->tasks[i]);
+    }
     for (unsigned i = 0; i < PLAN_TREES; i++) {
         own_close(&ends->taken[i]);
     }
@@ -107,6 +111,7 @@ int launch_check_calls(struct fail *ret_fail)
 int launch_child(struct box *box, struct fail *ret_fail)
 {
     OWNED(child_ends_done) struct child_ends ends = {.init_fd = -1};
+    memset(ends.tasks, -1, sizeof ends.tasks);
     memset(ends.taken, -1, sizeof ends.taken);
     int r = make_ends(box, &ends, ret_fail);
     if (r < 0) {
@@ -131,6 +136,10 @@ int launch_child(struct box *box, struct fail *ret_fail)
                                 .config_fd = box->starting.config_fd,
                                 .program_fd = program,
                                 .taken = ends.taken};
+    if (cgroup_open_tasks(&box->cgroup, ends.tasks)) {
+        setup.tasks = ends.tasks;
+        box->child.in_group = true;
+    }
     box->building = BOX_PROTECTION_NAMESPACES;
     return launch_start(&box->child, &setup, cgroup_clone_fd(&box->cgroup), whose, ret_fail);
 }

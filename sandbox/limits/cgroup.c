@@ -425,6 +425,17 @@ int cgroup_clone_fd(const struct cgroup *cgroup)
     return cgroup->unified && cgroup->directory_count == 1 ? cgroup->fds[0] : -1;
 }
 
+bool cgroup_open_tasks(const struct cgroup *cgroup, int ret_fds[CGROUP_DIRECTORIES])
+{
+    bool enough = !cgroup->unified && cgroup->directory_count > 0;
+    for (unsigned i = 0; i < CGROUP_DIRECTORIES; i++) {
+        bool has = enough && i < cgroup->directory_count && cgroup->fds[i] >= 0;
+        ret_fds[i] = has ? openat(cgroup->fds[i], "tasks", O_WRONLY | O_CLOEXEC) : -1;
+        enough = enough && (!has || ret_fds[i] >= 0);
+    }
+    return enough;
+}
+
 int cgroup_attach(const struct cgroup *cgroup, pid_t pid)
 {
     if (cgroup->is_scope) {

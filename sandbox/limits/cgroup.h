@@ -56,6 +56,12 @@ bool cgroup_has(const struct cgroup *cgroup, enum cgroup_controller controller);
  * borrowed, or -1. */
 int cgroup_clone_fd(const struct cgroup *cgroup);
 
+/* Opens, for each directory of version 1, the file to which a process with one thread writes "0" to
+ * move itself: the kernel moves any other only after a grace period of RCU, some 15 ms in which no
+ * process on the machine can fork (Linux 5.5 and newer, cgroup_procs_write_start() in
+ * kernel/cgroup/cgroup.c). ret_fds: -1 where there is none. Returns whether they are enough. */
+bool cgroup_open_tasks(const struct cgroup *cgroup, int ret_fds[CGROUP_DIRECTORIES]);
+
 /* Moves the process to the cgroup before it runs anything. 0 or -errno. */
 int cgroup_attach(const struct cgroup *cgroup, pid_t pid);
 

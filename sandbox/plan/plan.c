@@ -381,6 +381,7 @@ static void build_steps(struct plan *plan, const struct box_spec *spec,
     }
     plan_add(plan, PLAN_READ_ONLY_ROOT, NULL, NULL);
     plan_add(plan, PLAN_PIVOT, NULL, NULL);
+    plan_add(plan, PLAN_GROUP, NULL, NULL);
     plan_add(plan, PLAN_CGROUP_NAMESPACE, NULL, NULL);
     if (!content->installer) { /* late: the process that makes them takes its time to end */
         plan_add(plan, PLAN_TERMINALS, NULL, "/dev/pts")->optional = true;

@@ -17,7 +17,7 @@ struct python;
  * executes the steps in this order, one call each, and stops at the first failure. */
 
 enum plan_kind {
-    PLAN_CGROUP_NAMESPACE, /* waits for the move to the cgroup, which becomes the visible root */
+    PLAN_CGROUP_NAMESPACE, /* the cgroup becomes the visible root */
     PLAN_OPEN_TREE,        /* source → slot, while the host's paths and ids are accessible */
     PLAN_TAKE_TREE,        /* slot: the server opens it, and maps the ids of its owner */
     PLAN_IDENTITY,         /* mapped uid and gid; keeps capabilities for the following steps */
@@ -46,7 +46,7 @@ enum plan_kind {
     PLAN_CAPABILITIES,  /* empties and locks all sets */
     PLAN_DEATH_SIGNAL,  /* SIGKILL when the server exits */
     PLAN_SECCOMP,       /* init's filter */
-    PLAN_WAIT,          /* until the process is in its cgroup */
+    PLAN_GROUP,         /* waits until the server lets it continue, and is in its cgroup then */
     PLAN_SUBREAPER,     /* orphans of its descendants become its children */
     PLAN_STEP_DOWN,     /* uid, gid, supervisor; no capabilities after this */
     PLAN_ENTER,         /* target: the working directory */

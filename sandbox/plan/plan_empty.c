@@ -27,6 +27,7 @@ void plan_build_namespace_check(const struct host_facts *facts, struct plan *pla
     *plan = (struct plan){.namespaces = PLAN_NAMESPACES | CLONE_NEWNET};
     plan_choose_ids(plan, facts, /* installer= */ false);
     add_empty_root(plan, BOX_HOSTNAME);
+    plan_add(plan, PLAN_GROUP, NULL, NULL);
     plan_add(plan, PLAN_CGROUP_NAMESPACE, NULL, NULL);
 }
 

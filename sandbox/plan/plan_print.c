@@ -5,7 +5,7 @@
 #include "sandbox/plan/plan.h"
 
 static const char *const kind_names[PLAN_KIND_COUNT] = {
-    [PLAN_CGROUP_NAMESPACE] = "wait for the control group, unshare cgroup namespace",
+    [PLAN_CGROUP_NAMESPACE] = "unshare cgroup namespace",
     [PLAN_OPEN_TREE] = "open tree",
     [PLAN_TAKE_TREE] = "take tree with mapped ids",
     [PLAN_IDENTITY] = "set ids",
@@ -34,7 +34,7 @@ static const char *const kind_names[PLAN_KIND_COUNT] = {
     [PLAN_CAPABILITIES] = "drop capabilities",
     [PLAN_DEATH_SIGNAL] = "die with the server",
     [PLAN_SECCOMP] = "seccomp filter of init",
-    [PLAN_WAIT] = "wait for the control group",
+    [PLAN_GROUP] = "move to the control group",
     [PLAN_SUBREAPER] = "become subreaper",
     [PLAN_STEP_DOWN] = "drop privileges",
     [PLAN_ENTER] = "enter",

@@ -14,6 +14,7 @@ static const struct {
     enum plan_kind kind;
     enum box_protection protection;
 } step_protections[] = {
+    {PLAN_GROUP, BOX_PROTECTION_MEMORY},
     {PLAN_CGROUP_NAMESPACE, BOX_PROTECTION_NAMESPACES},
     {PLAN_HOSTNAME, BOX_PROTECTION_NAMESPACES},
     {PLAN_LOOPBACK, BOX_PROTECTION_NAMESPACES},

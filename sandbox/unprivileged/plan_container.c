@@ -136,7 +136,7 @@ static int add_container(struct plan *plan, const struct box_spec *spec,
     if (spec->workspace && !content->installer) {
         plan_add(plan, PLAN_PROTECT, NULL, spec->paths.work);
     }
-    plan_add(plan, PLAN_WAIT, NULL, NULL);
+    plan_add(plan, PLAN_GROUP, NULL, NULL);
     plan_add(plan, PLAN_DESCRIPTORS, NULL, NULL);
     plan_add(plan, PLAN_SUBREAPER, NULL, NULL);
     step_down(plan, uid, content->installer ? uid : ids->group,

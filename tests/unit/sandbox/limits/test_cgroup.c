@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/own.h"
 #include "sandbox/limits/cgroup_place.h"
 #include "sandbox/limits/memory.h"
 #include "tests/unit/temp.h"
@@ -115,6 +116,25 @@ static void removed_cgroup_is_empty_and_can_be_removed_again(void **)
     cgroup_remove(&cgroup);
 }
 
+static void expect_moves_itself(const int tasks[CGROUP_DIRECTORIES])
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        char member[32];
+        for (unsigned i = 0; i < CGROUP_DIRECTORIES; i++) {
+            if (tasks[i] >= 0 && write(tasks[i], "0", 1) != 1) {
+                _exit(1);
+            }
+        }
+        (void)snprintf(member, sizeof member, "%d", (int)getpid());
+        expect_text(cgroup.controller_fd[CGROUP_PIDS], "tasks", member);
+        _exit(0);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
 /* In the real hierarchy, as far as this user may: a missing controller must have a reason. */
 static void made_cgroup_has_its_limits_and_is_removed(void **)
 {
@@ -131,6 +151,8 @@ static void made_cgroup_has_its_limits_and_is_removed(void **)
     expect_text(cgroup.controller_fd[CGROUP_PIDS], "pids.max", "17");
     expect_text(cgroup.controller_fd[CGROUP_MEMORY],
                 cgroup.unified ? "memory.max" : "memory.limit_in_bytes", "67108864");
+    int tasks[CGROUP_DIRECTORIES];
+    assert_int_equal(cgroup_open_tasks(&cgroup, tasks), !cgroup.unified);
     pid_t pid = fork();
     if (pid == 0) {
         for (;;) {
@@ -144,6 +166,12 @@ static void made_cgroup_has_its_limits_and_is_removed(void **)
     assert_int_equal(kill(pid, SIGKILL), 0);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
     assert_int_equal(attached, 0);
+    if (!cgroup.unified) {
+        expect_moves_itself(tasks);
+    }
+    for (unsigned i = 0; i < CGROUP_DIRECTORIES; i++) {
+        own_close(&tasks[i]);
+    }
     assert_false(cgroup_oom_happened(&cgroup));
     int parent = fcntl(cgroup.parent_fds[0], F_DUPFD_CLOEXEC, 3);
     char name[sizeof cgroup.name];

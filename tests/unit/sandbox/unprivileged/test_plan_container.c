@@ -65,7 +65,7 @@ static uint64_t allowed(const char *path)
 
 static void privileges_go_before_the_supervisor_is_executed(void **)
 {
-    static const enum plan_kind order[] = {PLAN_SESSION,   PLAN_WAIT,      PLAN_DESCRIPTORS,
+    static const enum plan_kind order[] = {PLAN_SESSION,   PLAN_GROUP,     PLAN_DESCRIPTORS,
                                            PLAN_SUBREAPER, PLAN_STEP_DOWN, PLAN_ENTER,
                                            PLAN_EXECUTE};
     struct fail fail = {};
