@@ -1,0 +1,288 @@
+/* The child's steps that build the new root and switch to it; child.c has the others. */
+#include "sandbox/launch/child_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/limits.h>
+#include <linux/mount.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/own.h"
+#include "sandbox/launch/terminals.h"
+
+/* A directory that every host has and that is in no tree that the sandbox shows (a bind mount would
+ * take the new root along). In the child's own mount namespace the disk is mounted over it, and
+ * over that the new root. */
+static const char root_at[] = "/dev";
+
+/* Targets are absolute in the plan; while the root is built, it is the working directory. */
+static const char *below_root(const char *target)
+{
+    return target[1] ? target + 1 : ".";
+}
+
+/* Makes the directories above path. */
+static int make_parents(const char *path)
+{
+    char text[PATH_MAX];
+    (void)snprintf(text, sizeof text, "%s", path);
+    for (char *slash = strchr(text, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        if (mkdir(text, 0755) < 0 && errno != EEXIST) {
+            return -1;
+        }
+        *slash = '/';
+    }
+    return 0;
+}
+
+/* Most parents exist, so the function makes them only where they are missing. */
+static int make_directory(const char *path, unsigned mode)
+{
+    int r = mkdir(path, mode);
+    if (r < 0 && errno == ENOENT && make_parents(path) == 0) {
+        r = mkdir(path, mode);
+    }
+    return r < 0 && errno != EEXIST ? -1 : 0;
+}
+
+static int make_file(const char *path, int flags, unsigned mode)
+{
+    int fd = open(path, flags | O_WRONLY | O_CREAT | O_CLOEXEC, mode);
+    if (fd < 0 && errno == ENOENT && make_parents(path) == 0) {
+        fd = open(path, flags | O_WRONLY | O_CREAT | O_CLOEXEC, mode);
+    }
+    return fd;
+}
+
+/* Whether the sandbox can do without a tree that could not be opened, for the reason in errno. If
+ * the user's directory is gone, the reason does not matter: code finds that it does not exist. */
+static bool is_passed_over(const struct plan_step *step)
+{
+    return step->data_directory || (step->optional && (errno == ENOENT || errno == EACCES));
+}
+
+/* Of a directory of the user's. */
+static int open_user_tree(const struct plan_step *step)
+{
+    unsigned flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH;
+    defer_close int held = fd_open_straight(step->source, O_PATH | O_DIRECTORY);
+    if (held < 0) {
+        errno = -held;
+        return -1;
+    }
+    return (int)syscall(SYS_open_tree, held, "", step->is_layer ? flags : flags | AT_RECURSIVE);
+}
+
+static int step_open_tree(struct child *child, const struct plan_step *step)
+{
+    int fd = step->data_directory || step->is_layer
+                 ? open_user_tree(step)
+                 : (int)syscall(SYS_open_tree, AT_FDCWD, step->source,
+                                OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+    child->trees[step->slot] = fd;
+    return fd < 0 && !is_passed_over(step) ? -1 : 0;
+}
+
+static int step_take_tree(struct child *child, const struct plan_step *step)
+{
+    int fd = child->setup->taken[step->slot];
+    child->trees[step->slot] = fd < 0 && step->optional ? open_user_tree(step) : fd;
+    return step->is_layer && child->trees[step->slot] < 0 ? -1 : 0;
+}
+
+static int step_private(struct child *child, const struct plan_step *)
+{
+    child->user_sysctl_fd = open("/proc/sys/user", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL);
+}
+
+/* The host's tree takes it along when it is unmounted: what is mounted from it keeps it. */
+static int step_disk(struct child *child, const struct plan_step *step)
+{
+    if (mount("tmpfs", root_at, "tmpfs", MS_NOSUID | MS_NODEV, step->data) < 0) {
+        return -1;
+    }
+    child->disk_fd = open(root_at, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return child->disk_fd < 0 ? -1 : 0;
+}
+
+static int step_root(struct child *, const struct plan_step *step)
+{
+    if (mount("tmpfs", root_at, "tmpfs", MS_NOSUID | MS_NODEV, step->data) < 0) {
+        return -1;
+    }
+    return chdir(root_at);
+}
+
+static int step_file(struct child *, const struct plan_step *step)
+{
+    defer_close int fd = make_file(below_root(step->target), O_EXCL, step->mode);
+    if (fd < 0) {
+        return -1;
+    }
+    int r = fd_write_all(fd, step->content, step->content_size);
+    return r < 0 ? (errno = -r, -1) : 0;
+}
+
+static int step_link(struct child *, const struct plan_step *step)
+{
+    const char *path = below_root(step->target);
+    return make_parents(path) < 0 ? -1 : symlink(step->source, path);
+}
+
+static int move_tree(int tree_fd, const char *path, uint64_t attributes)
+{
+    struct mount_attr attr = {.attr_set = attributes, .propagation = MS_PRIVATE};
+    /* A tree from the host keeps the flags that the host has locked on it; this step only adds
+     * flags. */
+    if (syscall(SYS_mount_setattr, tree_fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof attr) <
+        0) {
+        return -1;
+    }
+    return (int)syscall(SYS_move_mount, tree_fd, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH);
+}
+
+/* Makes a mount point at path for a tree or a bind mount: a file or directory, like source_fd. */
+static int make_place(int source_fd, const char *path)
+{
+    struct stat st;
+    if (fstat(source_fd, &st) < 0) {
+        return -1;
+    }
+    if (S_ISDIR(st.st_mode)) {
+        return make_directory(path, 0755);
+    }
+    int fd = make_file(path, O_NOFOLLOW, 0444);
+    return fd < 0 ? -1 : close(fd);
+}
+
+static int step_move(struct child *child, const struct plan_step *step)
+{
+    const char *path = below_root(step->target);
+    int tree_fd = child->trees[step->slot];
+    if (tree_fd < 0) {
+        return 0; /* optional, and missing */
+    }
+    return make_place(tree_fd, path) < 0 ? -1 : move_tree(tree_fd, path, step->attributes);
+}
+
+static int step_subtree(struct child *child, const struct plan_step *step)
+{
+    const char *path = below_root(step->target);
+    bool of_disk = step->source != NULL;
+    if ((of_disk && mkdirat(child->disk_fd, step->source, 0755) < 0) ||
+        make_directory(path, 0755) < 0) {
+        return -1;
+    }
+    defer_close int fd = (int)syscall(SYS_open_tree, of_disk ? child->disk_fd : AT_FDCWD,
+                                      of_disk ? step->source : path,
+                                      OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+    return fd < 0 ? -1 : move_tree(fd, path, step->attributes);
+}
+
+static int step_read_only_root(struct child *, const struct plan_step *)
+{
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
+    return (int)syscall(SYS_mount_setattr, AT_FDCWD, ".", 0, &attr, sizeof attr);
+}
+
+static int step_pivot(struct child *, const struct plan_step *)
+{
+    char cwd[PATH_MAX];
+    if (syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH) < 0 ||
+        chdir("/work") < 0) {
+        return -1;
+    }
+    /* CVE-2024-21626: a working directory outside the root would be an escape. */
+    if (!getcwd(cwd, sizeof cwd) || cwd[0] != '/') {
+        errno = EXDEV;
+        return -1;
+    }
+    return 0;
+}
+
+static int step_directory(struct child *, const struct plan_step *step)
+{
+    return make_directory(below_root(step->target), step->mode);
+}
+
+/* While something is mounted over parts of the enclosing /proc, as engines do, the kernel refuses a
+ * new one to user namespaces: mount_too_revealing() in fs/namespace.c. The directory then stays
+ * empty. */
+static int step_proc(struct child *child, const struct plan_step *step)
+{
+    const char *path = below_root(step->target);
+    int r = make_directory(path, 0755);
+    r = r < 0 ? r : mount("proc", path, "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, step->data);
+    child->without_proc = r < 0 && step->optional && (errno == EPERM || errno == EACCES);
+    return child->without_proc ? 0 : r;
+}
+
+static int step_make_terminals(struct child *child, const struct plan_step *)
+{
+    child->terminals = terminals_begin(root_at);
+    return 0;
+}
+
+/* A container's filter, or a kernel without pseudo-terminals, may refuse them; then /dev/pts is
+ * empty. The root is the new one. */
+static int step_terminals(struct child *child, const struct plan_step *step)
+{
+    defer_close int fd = child->terminals < 0 ? -1 : terminals_take(child->terminals);
+    int r = fd < 0 ? -1
+                   : (int)syscall(SYS_move_mount, fd, "", AT_FDCWD, step->target,
+                                  MOVE_MOUNT_F_EMPTY_PATH);
+    return r < 0 && step->optional ? 0 : r;
+}
+
+/* Init has the file system without a name by which others could reach it. */
+static int step_keep(struct child *child, const struct plan_step *step)
+{
+    child->output_fd = openat(child->disk_fd, step->source, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return child->output_fd < 0 ? -1 : 0;
+}
+
+static int step_overlay(struct child *child, const struct plan_step *step)
+{
+    return child_overlay(step, child->setup->plan->cow == WIRE_COW_STORE, &child->layers);
+}
+
+/* What has descriptors of the mount, or is mounted from it, keeps it. */
+static int step_hide(struct child *, const struct plan_step *step)
+{
+    return umount2(below_root(step->target), MNT_DETACH);
+}
+
+static int step_protect(struct child *child, const struct plan_step *step)
+{
+    return child_protect(child->setup, step, &child->found);
+}
+
+const child_step_fn child_root_steps[PLAN_KIND_COUNT] = {
+    [PLAN_OPEN_TREE] = step_open_tree,
+    [PLAN_TAKE_TREE] = step_take_tree,
+    [PLAN_PRIVATE] = step_private,
+    [PLAN_DISK] = step_disk,
+    [PLAN_ROOT] = step_root,
+    [PLAN_DIRECTORY] = step_directory,
+    [PLAN_FILE] = step_file,
+    [PLAN_LINK] = step_link,
+    [PLAN_MOVE] = step_move,
+    [PLAN_SUBTREE] = step_subtree,
+    [PLAN_OVERLAY] = step_overlay,
+    [PLAN_HIDE] = step_hide,
+    [PLAN_PROTECT] = step_protect,
+    [PLAN_PROC] = step_proc,
+    [PLAN_MAKE_TERMINALS] = step_make_terminals,
+    [PLAN_TERMINALS] = step_terminals,
+    [PLAN_KEEP] = step_keep,
+    [PLAN_READ_ONLY_ROOT] = step_read_only_root,
+    [PLAN_PIVOT] = step_pivot,
+};
