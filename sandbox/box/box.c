@@ -71,7 +71,7 @@ static void box_on_keeper_end(void *arg)
 void box_init_prepare(struct box *box)
 {
     box->keeper.client = (struct init_client){
-        .fd = -1, .on_event = box_on_event, .on_end = box_on_keeper_end, .arg = box, .later = true};
+        .fd = -1, .on_event = box_on_event, .on_end = box_on_keeper_end, .arg = box};
     /* The pidfd reports that init has exited, with the reason. */
     box->init = (struct init_client){.fd = -1, .on_event = box_on_event, .arg = box};
     box->monitor = (struct init_client){

@@ -152,14 +152,16 @@ void init_client_forget(struct init_client *client, const void *arg)
     }
 }
 
-static int init_client_queue(struct init_client *client, const struct wire_request *request,
-                             size_t size)
+/* Never drops a request: what the socket does not take waits, in order. */
+int init_client_post(struct init_client *client, const struct wire_request *request)
 {
+    size_t size = offsetof(struct wire_request, path) + strlen(request->path) + 1;
     if (!client->io.loop) {
         return -EPIPE;
     }
     struct init_client_packet *packet = malloc(sizeof *packet + size);
     if (!packet) {
+        log_debug("sandbox", "no memory to send to init");
         return -ENOMEM;
     }
     *packet = (struct init_client_packet){.size = size};
@@ -168,20 +170,6 @@ static int init_client_queue(struct init_client *client, const struct wire_reque
     client->out_end = &packet->next;
     loop_task_queue(client->io.loop, &client->task, init_client_flush, client);
     return 0;
-}
-
-/* Never drops a request: what the socket does not take waits, in order. */
-int init_client_post(struct init_client *client, const struct wire_request *request)
-{
-    size_t size = offsetof(struct wire_request, path) + strlen(request->path) + 1;
-    ssize_t sent = client->out || client->later
-                       ? -EAGAIN
-                       : packet_send(client->fd, request, size, NULL, 0, MSG_DONTWAIT);
-    int r = sent == -EAGAIN ? init_client_queue(client, request, size) : sent < 0 ? (int)sent : 0;
-    if (r < 0) {
-        log_debug("sandbox", "cannot send to init: %s", strerror(-r));
-    }
-    return r;
 }
 
 int init_client_send(struct init_client *client, struct wire_request *request, init_client_fn fn,

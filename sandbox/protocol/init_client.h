@@ -20,9 +20,9 @@ struct init_client {
     init_client_fn on_event;   /* set before init_client_start() */
     void (*on_end)(void *arg); /* the peer has closed its end; may be NULL */
     void *arg;
-    bool later; /* requests go out after the loop's turn: waking the peer must not delay that */
     struct loop_io io;
-    struct loop_task task; /* sends them */
+    struct loop_task
+        task; /* sends requests after the loop's turn: waking init must not delay a response */
     uint32_t last_id;
     struct init_client_request *requests;
     struct init_client_packet *out; /* what has not been sent yet */

@@ -20,9 +20,10 @@ enum { ZYGOTE = 2, INTERPRETER = 7, CHECKPOINT = 8 };
 static const struct box_spec spec = {.limits = {.memory_bytes = 1 << 30}};
 static struct box box;
 static struct box_session *session;
-static int init_fd;    /* init's end */
-static int guest_fd;   /* the zygote's */
-static int session_fd; /* the interpreter's */
+static int init_fd;      /* init's end */
+static int guest_fd;     /* the zygote's */
+static int session_fd;   /* the interpreter's */
+static int first_fds[2]; /* those of earlier sessions */
 static unsigned ready;
 static unsigned messages;
 static unsigned restored;
@@ -95,9 +96,7 @@ static int zygote_is_asked(const char *name)
     }
     size_t count = (CMSG_FIRSTHDR(&message)->cmsg_len - CMSG_LEN(0)) / sizeof *fds;
     memcpy(fds, CMSG_DATA(CMSG_FIRSTHDR(&message)), count * sizeof *fds);
-    if (session_fd >= 0) {
-        (void)close(session_fd);
-    }
+    first_fds[first_fds[0] >= 0] = session_fd;
     session_fd = fds[0];
     for (size_t i = 1; i < count; i++) {
         (void)close(fds[i]);
@@ -131,7 +130,7 @@ static int set_up(void **)
     int zygote[2];
     struct fail fail = {};
     ready = messages = restored = ended = processes = 0;
-    session_fd = -1;
+    session_fd = first_fds[0] = first_fds[1] = -1;
     box = (struct box){.spec = &spec,
                        .state = BOX_READY,
                        .guest.pid = ZYGOTE,
@@ -162,7 +161,8 @@ static int tear_down(void **)
     (void)close(box.guest.fd);
     (void)close(guest_fd);
     (void)close(init_fd);
-    const int fds[] = {session_fd, box.sessions.pair[0], box.sessions.pair[1]};
+    const int fds[] = {session_fd, first_fds[0], first_fds[1], box.sessions.pair[0],
+                       box.sessions.pair[1]};
     for (unsigned i = 0; i < sizeof fds / sizeof *fds; i++) {
         if (fds[i] >= 0) {
             (void)close(fds[i]);
@@ -171,17 +171,24 @@ static int tear_down(void **)
     return 0;
 }
 
+/* Requests go out at the end of the loop's turn. */
+static ssize_t take_request(struct wire_request *request)
+{
+    assert_int_equal(loop_step(box.loop, 0), 0);
+    return packet_receive(init_fd, request, sizeof *request, NULL, 0);
+}
+
 static void assert_nothing_asked(void)
 {
     struct wire_request request = {};
-    assert_int_equal(packet_receive(init_fd, &request, sizeof request, NULL, 0), -EAGAIN);
+    assert_int_equal(take_request(&request), -EAGAIN);
 }
 
 /* The server's next request to init, which must be this. */
 static struct wire_request asked(enum wire_op op)
 {
     struct wire_request request = {};
-    assert_true(packet_receive(init_fd, &request, sizeof request, NULL, 0) > 0);
+    assert_true(take_request(&request) > 0);
     assert_int_equal(request.op, op);
     return request;
 }
