@@ -477,6 +477,9 @@ void cgroup_leave(struct cgroup *cgroup)
         drop_fd(&cgroup->fds[i]);
         drop_fd(&cgroup->parent_fds[i]);
     }
+    if (cgroup->used_fd > 0) {
+        drop_fd(&cgroup->used_fd);
+    }
     if (cgroup->enclosing_watched) {
         drop_fd(&cgroup->enclosing_fd);
     }

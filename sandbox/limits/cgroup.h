@@ -26,6 +26,7 @@ struct cgroup {
     bool wants_scope;   /* the server may not divide its cgroup, but systemd may provide a scope */
     bool is_scope;      /* systemd's scope is fds[0]; there is no parent directory of ours */
     bool counts_inet;   /* buffers of TCP and UDP */
+    int used_fd;        /* of the file that tells how much memory is in use; 0 or -1: not open */
     uint64_t oom_kills; /* the last count */
     uint64_t cached;    /* bytes of cached files at the last check */
     uint64_t slow_from; /* see cgroup_memory_slow() */

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/fd.h"
 #include "base/parse.h"
@@ -89,11 +90,23 @@ uint64_t cgroup_memory_peak(const struct cgroup *cgroup)
     return read_memory(cgroup, cgroup->unified ? "memory.peak" : "memory.max_usage_in_bytes");
 }
 
+/* Each call asks for it: the file stays open. */
+static uint64_t read_used(struct cgroup *cgroup)
+{
+    char text[64];
+    if (cgroup->used_fd <= 0 && cgroup_has(cgroup, CGROUP_MEMORY)) {
+        const char *file = cgroup->unified ? "memory.current" : "memory.usage_in_bytes";
+        cgroup->used_fd = openat(cgroup->controller_fd[CGROUP_MEMORY], file, O_RDONLY | O_CLOEXEC);
+    }
+    ssize_t size = pread(cgroup->used_fd, text, sizeof text - 1, 0);
+    text[size > 0 ? size : 0] = '\0';
+    return parse_field(text, "", 0);
+}
+
 uint64_t cgroup_memory_used(struct cgroup *cgroup, uint64_t matters_bytes)
 {
     char text[8192];
-    uint64_t used =
-        read_memory(cgroup, cgroup->unified ? "memory.current" : "memory.usage_in_bytes");
+    uint64_t used = read_used(cgroup);
     cgroup->cached = 0;
     if (used < matters_bytes || used == 0 ||
         fd_read_text_at(cgroup->controller_fd[CGROUP_MEMORY], "memory.stat", text, sizeof text) <
