@@ -108,7 +108,12 @@ static bool is_stale(const struct watched *entry)
 static struct watched *watch_free_entry(struct processes *processes)
 {
     for (unsigned i = 0; i < PROCESSES_WATCHED; i++) {
-        if (processes->watched[i].pid == 0 || is_stale(&processes->watched[i])) {
+        if (processes->watched[i].pid == 0) {
+            return &processes->watched[i];
+        }
+    }
+    for (unsigned i = 0; i < PROCESSES_WATCHED; i++) {
+        if (is_stale(&processes->watched[i])) { /* two system calls, so only where it must be */
             return &processes->watched[i];
         }
     }
