@@ -76,7 +76,7 @@ def resident():
 
 
 def make(session, control, cell):
-    """Forks the next checkpoint, reports its pid and returns it; returns in it as well, after a failover.
+    """Forks the next checkpoint and reports its pid; returns in it as well, after a failover.
 
     Whatever the code has altered, the session goes on: without a checkpoint, if there is no other way.
     """
@@ -89,17 +89,19 @@ def make(session, control, cell):
         forget_helpers()
         lose(children)
         copy = fork(mask, children)
+    if copy:
+        session.warm_up()  # meanwhile the copy starts
+    copy = copy if is_apart(session, copy) else 0
     report = [verb, "pid", str(session.pid), "checkpoint", str(copy), "cell", cell]
     if verb == "resumed":
         report += ("threads", str(threads))
     session.send(control, report)
     orphan.wait()
     _signal.pthread_sigmask(_signal.SIG_SETMASK, mask)
-    return copy
 
 
-def await_leaving(session, copy):
-    """Waits until the copy has left the session's process group, or has ended: code may kill that group."""
+def is_apart(session, copy):
+    """Waits until the copy has left the session's process group: code may kill that group. False: the copy has ended."""
     looks = 0
     try:
         while copy and os.getpgid(copy) == session.pid:
@@ -109,7 +111,8 @@ def await_leaving(session, copy):
             else:
                 sleep_s(0.0002)
     except OSError:
-        pass
+        return False
+    return True
 
 
 def forget_helpers():

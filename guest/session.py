@@ -15,9 +15,8 @@ from time import clock_gettime_ns, process_time_ns
 try:
     import faulthandler
     import resource
-    from select import POLLIN, poll
 except ImportError:  # parts that a trimmed Python may lack
-    faulthandler = resource = poll = None
+    faulthandler = resource = None
 
 CONTROL_FD = 64
 TRACE_FD = 69  # after the numbers of streams.py
@@ -27,13 +26,11 @@ UNWATCHED = (int, float, bool, str, bytes, type(None))  # types without finalize
 WARM_UP = "<warm_up>"
 # Uses no name that the code could have replaced; its value is None. What compiles more writes to more pages of each checkpoint.
 WARM_UP_CODE = b"0 and None"
-REQUEST_MS = 1
 DEPTH = 1000  # the least recursion limit that the driver itself works under
 CLOCK_REALTIME_COARSE = 5  # the clock that stamps files; the time module does not name it
 
 BUILTINS = IMPORTED["builtins"].__dict__  # those that code sees
 show_plainly = SYS["__displayhook__"]
-arrival = poll and poll()
 line_cache = {}  # the driver's linecache has it too, see trace.py
 frames = load("frames")
 language = load("language")
@@ -249,11 +246,11 @@ class Session:
             load("outcome").describe(self, result, error, program, fields.get("stdin") is None)
             box, error = self.keep_last(error), None
             self.guard(result, "the exception's variables", enter, load("stack").free, self, box, self.error_line)
-        if self.notebook is not None:
+        if self.notebook is not None and not warm_up:
             self.guard(result, "exit statuses", enter, self.notebook.report, result)  # code can reach and bend the list
-        if "matplotlib.pyplot" in IMPORTED:
+        if "matplotlib.pyplot" in IMPORTED and not warm_up:
             self.guard(result, "the open figures", enter, load("figures").take_open, self)
-        self.clean_up(fields.get("stdin") is not None)
+        self.clean_up(fields.get("stdin") is not None, streams.flush_both if warm_up else streams.flush)
         changed = None
         if not warm_up or load("changes").is_light(self):
             changed = self.guard(result, "the changes", load("changes").report, self, result, started)
@@ -358,13 +355,13 @@ class Session:
         if json is not None:
             result += ("json", json)
 
-    def clean_up(self, had_stdin):
+    def clean_up(self, had_stdin, flush):
         """Before the result is sent: moves all that the cell wrote into the pipes, and resets what it altered."""
         if _signal.getsignal(_signal.SIGINT) != self.on_interrupt:
             self.user_sigint = _signal.getsignal(_signal.SIGINT)
             _signal.signal(_signal.SIGINT, self.on_interrupt)
         try:
-            enter(streams.flush)
+            enter(flush)
         except BaseException:
             streams.flush_both()
         if had_stdin:
@@ -450,9 +447,7 @@ class Session:
             tags.mark_cell(0)
             send(control, inode, reply)
             if "once" not in fields:
-                copy = load("checkpoint").make(self, control, fields.get("cell", b"0"))
-                self.warm_up()
-                load("checkpoint").await_leaving(self, copy)
+                load("checkpoint").make(self, control, fields.get("cell", b"0"))
         elif verb in ("branch", "calls"):
             load(verb).from_session(self, fields, fds)
         elif verb == "imports":
@@ -465,15 +460,12 @@ class Session:
             send(control, inode, frames.pack(reply))
 
     def warm_up(self):
-        """Runs a cell that changes nothing while no request waits.
+        """Runs a cell that changes nothing, and no code of the user's.
 
         After a fork the first write to each page copies it; this cell writes to most of the pages that the next one
-        will, so that copying does not delay its result. The server sends a request that waits as soon as it knows of
-        the checkpoint.
+        will, so that copying does not delay its result.
         """
         try:
-            if arrival is None or arrival.poll(REQUEST_MS):
-                return
             frames.unpack(frames.pack(("run", "cell", self.cell, "code", "")))
             self.run({"cell": self.cell.encode(), "code": WARM_UP_CODE, "warm_up": b""})
         except BaseException:
@@ -530,7 +522,6 @@ def tie():
 def connect(fds):
     """fds: of the socket, stdout, stderr, the trace and maybe the keeper's socket; closes them."""
     os.dup2(fds[0], CONTROL_FD, False)
-    arrival and arrival.register(CONTROL_FD, POLLIN)
     SESSION.inode = os.fstat(CONTROL_FD).st_ino
     streams.connect(fds[1], fds[2])
     if len(fds) > 3 and faulthandler is not None:
