@@ -200,8 +200,8 @@ static void a_process_without_its_first_thread_belongs(void **)
     in_child(leaderless_is_listed);
 }
 
-/* Forks, leaves the process session and exits, in a loop. What has exited is reaped at the end: on a
- * busy machine a loop without end would take all process ids. */
+/* Forks, leaves the process session and exits, in a loop. What has exited is reaped at the end: on
+ * a busy machine a loop without end would take all process ids. */
 __attribute__((noreturn)) static void flee(void)
 {
     for (unsigned forks = 0; fork() == 0 && forks < FORKS; forks++) {
