@@ -1,6 +1,5 @@
 #pragma once
 #include <stddef.h>
-#include <stdint.h>
 
 /* A growing run of bytes with a consumed front. Embedded; starts from BUF_EMPTY. */
 struct buf {

@@ -1,5 +1,4 @@
 #pragma once
-#include <stdbool.h>
 
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG, LOG_TRACE, LOG_LEVEL_COUNT };
 

@@ -1,7 +1,6 @@
 #pragma once
 #include <jansson.h>
 #include <stdbool.h>
-#include <stdint.h>
 
 #include "rpc/scan.h"
 

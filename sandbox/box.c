@@ -16,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -33,7 +32,6 @@
 #include "sandbox/packages/store.h"
 #include "sandbox/report/box_report.h"
 #include "sandbox/report/isolation.h"
-#include "sandbox/spec/spec.h"
 #include "sandbox/trust/trust.h"
 #include "sandbox/unprivileged/unprivileged.h"
 

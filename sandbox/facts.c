@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "base/own.h"
-#include "sandbox/box.h"
 #include "sandbox/box/box.h"
 #include "sandbox/host/engine.h"
 #include "sandbox/host/host_facts.h"

@@ -8,7 +8,6 @@
 #include "sandbox/box/box.h"
 #include "sandbox/host/host_facts.h"
 #include "sandbox/interpreter/interpreter.h"
-#include "sandbox/launch/launch.h"
 #include "sandbox/report/isolation.h"
 #include "sandbox/unprivileged/unprivileged.h"
 

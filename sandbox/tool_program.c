@@ -1,7 +1,6 @@
 #include "sandbox/tool_program.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

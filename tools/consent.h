@@ -1,6 +1,5 @@
 #pragma once
 #include <jansson.h>
-#include <stdbool.h>
 
 struct record;
 struct rpc_call;

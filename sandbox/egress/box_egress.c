@@ -11,7 +11,6 @@
 #include "sandbox/box/box.h"
 #include "sandbox/egress/box_egress.h"
 #include "sandbox/egress/egress_proxy.h"
-#include "sandbox/unprivileged/unprivileged.h"
 
 static int box_egress_with(struct box *box, int listen_fd, struct fail *ret_fail)
 {

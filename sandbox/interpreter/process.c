@@ -23,15 +23,12 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/limits.h"
 #include "base/list.h"
 #include "sandbox/interpreter/interpreter.h"
 #include "sandbox/interpreter/process.h"
-#include "sandbox/protocol/frames.h"
 
 static const enum process_state next_state[PROCESS_STATES][PROCESS_EVENTS] = {
     /* No event leads to QUEUED, so it stands for "no change". */

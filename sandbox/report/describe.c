@@ -1,7 +1,6 @@
 #include "base/buf.h"
 #include "sandbox/plan/plan.h"
 #include "sandbox/report/isolation.h"
-#include "sandbox/report/report.h"
 #include "sandbox/spec/spec.h"
 #include "sandbox/workspace/protected.h"
 

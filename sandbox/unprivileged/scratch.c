@@ -26,7 +26,6 @@
 #include "sandbox/box/cleanup.h"
 #include "sandbox/host/python.h"
 #include "sandbox/launch/launch.h"
-#include "sandbox/limits/cgroup.h"
 #include "sandbox/plan/level.h"
 #include "sandbox/trust/trust.h"
 #include "sandbox/unprivileged/unprivileged.h"

@@ -8,7 +8,6 @@
 #include "base/utf8.h"
 #include "base/word.h"
 #include "sandbox/workspace/names.h"
-#include "sandbox/workspace/protected.h"
 
 /* Writes the first component of path as a file system that ignores case compares it: without
  * characters that it ignores, and with the two letters outside ASCII that become letters of ASCII

@@ -1,7 +1,5 @@
 #pragma once
 #include <jansson.h>
-#include <stdbool.h>
-#include <stddef.h>
 
 #include "tools/tools.h"
 

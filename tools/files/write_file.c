@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/limits.h"
 #include "base/own.h"
 #include "base/path.h"
 #include "base/sha256.h"

@@ -10,7 +10,6 @@
  * After a kill, at any point, another start with the same journal continues.
  *
  *   sandpiper-apply     fd 3: the socket, with the request waiting in it */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>

@@ -2,7 +2,6 @@
 #include <linux/filter.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 #include "sandbox/policy/landlock.h"
 #include "sandbox/policy/rlimits.h"

@@ -26,7 +26,6 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/own.h"
-#include "sandbox/programs/common/proc.h"
 #include "sandbox/programs/common/reply.h"
 #include "sandbox/programs/init/init.h"
 

@@ -1,6 +1,5 @@
 #pragma once
 #include <stdbool.h>
-#include <stdint.h>
 
 #include "sandbox/protocol/apply_journal.h"
 
