@@ -64,9 +64,9 @@ TOO_LATE = f"not run: the check had taken CHECK_MINUTES={MINUTES:g}"
 SLOW = {"SANDPIPER_TEST_SLOW": "4"}
 SLOWER = {"SANDPIPER_TEST_SLOW": "8"}
 
-# The random tests: few rounds, but all of them in `all`. What the caller's environment says goes before.
+# The random tests: few rounds, and the smaller of two sizes, but all of them in `all`. What the caller's environment says goes before.
 RANDOM = {"SANDPIPER_TEST_SEED": str(time.time_ns() // 10**6 % 10**8)}
-FEW = {"SANDPIPER_TEST_KILLS": "4", "SANDPIPER_TEST_ENDS": "15", "SANDPIPER_TEST_SEQUENCES": "2", "SANDPIPER_TEST_SESSIONS": "15"}
+FEW = {"SANDPIPER_TEST_SIZES": "small", "SANDPIPER_TEST_KILLS": "4", "SANDPIPER_TEST_ENDS": "15", "SANDPIPER_TEST_SEQUENCES": "2", "SANDPIPER_TEST_SESSIONS": "15"}
 DESKTOP = ("prlimit", "--nofile=1024:")  # the soft limit
 
 # Words of tests/helpers/deny.py.
@@ -344,7 +344,7 @@ def planned(wanted, stack):
     if whole or wanted == "asan":
         suites = ("selection",) if wanted == "check" else ("e2e",)
         yield Run("asan", ("unit", "fuzz", "golden", "ends", *suites), ROOT / "build-asan",
-                  setup=("-Db_sanitize=address,undefined", "-Db_lundef=false", *LITTLE_OPTIMISED), env={**SANITIZERS, **SLOWER}, wrap=DESKTOP)
+                  setup=("-Db_sanitize=address,undefined", "-Db_lundef=false", *LITTLE_OPTIMISED), env={**PLAIN, **SANITIZERS, **SLOWER}, wrap=DESKTOP)
     if whole or wanted == "lint":
         suites = {"check": ("tidy",), "all": ("tidy", "unit"), "lint": ("lint", "tidy")}[wanted]
         nodes = {"SANDPIPER_TEST_NODES": "10000"} if wanted == "check" else {}

@@ -8,7 +8,7 @@ import subprocess
 import time
 import unittest
 
-from client import SLOW, once
+from client import SLOW, once, size
 from projects import Changes, Project, quote, tree
 
 HOSTILE = (b"line\nbreak", b'"quoted"', b"back\\slash", b"\xff\xfe not utf-8", b"-rf", b"--help", b"n" * 255, b" blank ",
@@ -33,7 +33,7 @@ class Many(Project):
     def test_long_names(self):
         with self.server() as server:
             self.assert_ok(server.python("import os\ntop = ('\\u3042' * 84 + '/') * 14\nos.makedirs(top); os.chdir(top)\n"
-                                         "for i in range(6000): open(str(i), 'w').close()\nos.chdir('/work')"))
+                                         f"for i in range({size(6000, 2000)}): open(str(i), 'w').close()\nos.chdir('/work')"))
             self.assertLess(self.slowest_ping(server, "list_changes"), 8 * SLOW)
 
     @once
@@ -66,7 +66,7 @@ class Many(Project):
     @once
     def test_many_refused_names(self):
         with self.server() as server:
-            self.assert_ok(server.python("for i in range(30000): open(f'{i}.pth', 'w').close()", timeout_s=120, _timeout=130))
+            self.assert_ok(server.python(f"for i in range({size(30000, 8000)}): open(f'{{i}}.pth', 'w').close()", timeout_s=120, _timeout=130))
             self.assertLess(self.slowest_ping(server, "apply_changes"), 8 * SLOW)
             self.assertEqual(os.listdir(self.dir), [])
 
@@ -224,6 +224,7 @@ os.symlink('../outside/secret.txt', 'relative'); os.symlink('/proc/self/fd/0', '
         self.git_apply(patch, copy)
         self.assert_tree(tree(copy), tree(self.dir))
 
+    @once
     def test_a_deep_tree(self):
         with self.server() as server:
             self.assert_ok(server.python("import os\ntop = os.open('.', os.O_RDONLY); at = top\nfor i in range(3000):\n"
@@ -239,18 +240,20 @@ os.symlink('../outside/secret.txt', 'relative'); os.symlink('/proc/self/fd/0', '
     @once
     def test_long_names_in_deep_directories(self):
         """What the keeper does for each path costs the length of the path."""
+        many = size(2000, 500)
         with self.server() as server:
             self.assert_ok(server.python("import os\nfor i in range(150):\n    open('f' * 10, 'w').close()\n"
                                          "    os.mkdir('d' * 20); os.chdir('d' * 20)\n"
-                                         "for i in range(2000): os.mkdir(f'd{i}'); os.mknod(f'd{i}/f')", timeout_s=600, _timeout=610))
-            self.assertEqual(self.changes(server).number, 2150)
+                                         f"for i in range({many}): os.mkdir(f'd{{i}}'); os.mknod(f'd{{i}}/f')", timeout_s=600, _timeout=610))
+            self.assertEqual(self.changes(server).number, 150 + many)
 
     @once
     def test_many_directories_with_a_file_each(self):
         with self.server() as server:
-            result = server.python("import os\nfor i in range(10000): os.mkdir(f'd{i}'); open(f'd{i}/f', 'w').close()")
-            self.assertIn("and 9980 more", result.status.line)
-            self.assertEqual(self.changes(server).number, 10000)
+            many = size(10000, 3000)
+            result = server.python(f"import os\nfor i in range({many}): os.mkdir(f'd{{i}}'); open(f'd{{i}}/f', 'w').close()")
+            self.assertIn(f"and {many - 20} more", result.status.line)
+            self.assertEqual(self.changes(server).number, many)
 
     def test_a_mapping_that_was_used_before(self):
         self.put("data", "x" * 8192)

@@ -202,6 +202,7 @@ class Killed(Stored):
         self.assertFalse((self.dir / "hooks/post-commit").exists())
         self.assertEqual(self.read("d1/1/in"), "new")
 
+    @once
     def test_of_the_applying_process(self):
         whole, choice, killed = self.measure(), random.Random(SEED), 0
         for number in self.numbers(lambda: killed):
@@ -259,6 +260,7 @@ class WithoutStore(Project):
         found = {path.name: path.stat().st_size for path in self.dir.iterdir()}
         self.assertEqual({name: size for name, size in found.items() if not name.startswith("f") or size != 10000}, {})
 
+    @once
     def test_the_client_goes_away_meanwhile(self):
         for end in (lambda server: server.close_stdin(), lambda server: server.signal(signal.SIGTERM)):
             with self.subTest(end=end), self.server(check=False) as server:
@@ -286,6 +288,7 @@ class WithoutStore(Project):
             self.apply_all(server)
         self.assert_whole()
 
+    @once
     def test_after_a_cancelled_call(self):
         with self.server() as server:
             server.cancel(self.begin(server))

@@ -12,7 +12,7 @@ import tempfile
 import time
 import unittest
 
-from client import SLOW, Case, Server, give_away, need_userns, once
+from client import SLOW, Case, Server, give_away, need_userns, once, size
 from overlay import cow_flags, need_overlay
 from traces import descendants
 
@@ -275,13 +275,14 @@ os.mkfifo('fifo')
             self.assertEqual(self.look(server), before)
 
     def test_many_files(self):
+        many = size(1500, 400)
         with self.server() as server:
-            self.assert_ok(server.python("import os\nfor i in range(1500):\n    os.makedirs(f'd{i % 30}', exist_ok=True); open(f'd{i % 30}/{i}', 'w').write(f'{i}' * 50)"))
+            self.assert_ok(server.python(f"import os\nfor i in range({many}):\n    os.makedirs(f'd{{i % 30}}', exist_ok=True); open(f'd{{i % 30}}/{{i}}', 'w').write(f'{{i}}' * 50)"))
             code = ("import hashlib\ntotal = hashlib.sha256()\nfor top, ds, fs in os.walk('.'):\n    ds.sort()\n"
                     "    for f in sorted(fs): total.update(os.path.join(top, f).encode() + open(os.path.join(top, f), 'rb').read())\nprint(total.hexdigest())")
             before = server.python("import os\n" + code, session="reader").output
-            self.assert_ok(server.python("import shutil\nfor i in range(0, 1500, 2): open(f'd{i % 30}/{i}', 'w').write('changed')\n"
-                                         "shutil.rmtree('d7'); shutil.rmtree('d8')\nfor i in range(300): open(f'new{i}', 'w').close()"))
+            self.assert_ok(server.python(f"import shutil\nfor i in range(0, {many}, 2): open(f'd{{i % 30}}/{{i}}', 'w').write('changed')\n"
+                                         f"shutil.rmtree('d7'); shutil.rmtree('d8')\nfor i in range({many} // 5): open(f'new{{i}}', 'w').close()"))
             self.undo(server)
             self.assertEqual(server.python(code, session="reader").output, before)
 

@@ -14,7 +14,7 @@ import unittest
 
 import test_undo_files
 
-from client import Case
+from client import Case, once
 
 SEED = int(os.environ.get("SANDPIPER_TEST_SEED", "0"))
 SEEDS = range(SEED, SEED + int(os.environ.get("SANDPIPER_TEST_SEQUENCES", "3")))
@@ -218,6 +218,7 @@ class UndoRandom:
                 self.play(server, seed)
 
 
+@once
 class Memory(UndoRandom, test_undo_files.UndoFiles, Case):
     workspace = ()
 
@@ -226,6 +227,7 @@ class Directory(UndoRandom, test_undo_files.Present, test_undo_files.UndoFiles, 
     exact = False  # what may be the user's stays, and is named
 
 
+@once
 class Cow(UndoRandom, test_undo_files.Cow):
     def tearDown(self):
         self.assertEqual(list(self.dir.iterdir()), [])

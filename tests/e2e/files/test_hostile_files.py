@@ -8,7 +8,7 @@ import tempfile
 import time
 import unittest
 
-from client import SLOW, Case, Server, Shared, need_userns
+from client import SLOW, Case, Server, Shared, need_userns, size
 
 PLANT = """
 import os, socket
@@ -111,7 +111,7 @@ class Odd(Shared):
                 "    for target in ('fifo', '/dev/zero', '/proc/self/environ', 'file'):\n"
                 "        os.symlink(target, 'odd/next'); os.rename('odd/next', 'odd/swapped')\n")
         slow = self.server.start_call("run_python", code=code, session="swapper", timeout_s=60)
-        for _ in range(300):
+        for _ in range(size(300, 100)):
             result = self.server.read("odd/swapped")
             self.assertTrue(result.is_error or result.text == "inside\n", result.text[:300])
         self.server.write("halt", "")
@@ -194,7 +194,7 @@ class Planted(Case):
         self.answers_quickly("read_file", path="sparse", start_line=-5)
 
     def test_a_very_deep_directory(self):
-        self.plant("d = '.'\nfor _ in range(500):\n    os.mkdir('d'); os.chdir('d')\n"
+        self.plant(f"d = '.'\nfor _ in range({size(500, 250)}):\n    os.mkdir('d'); os.chdir('d')\n"
                    "os.chdir('/')")
         self.answers_quickly("read_file", path="d")
         self.assert_alive(self.server)

@@ -3,12 +3,12 @@ import re
 import time
 import unittest
 
-from client import SLOW, Case, Server, Shared, need_userns, writable_cgroup
+from client import SLOW, Case, Server, Shared, need_userns, size, writable_cgroup
 from traces import oldest_of
 
 GROW = "while True: kept.append(bytearray(1 << 20))"
 MOST = "import time\nkept = bytearray(180 << 20)\nfor i in range(0, len(kept), 4096): kept[i] = 1\ntime.sleep(.3)\n"
-TIMES = 20
+TIMES = size(20, 8)
 FILL = "filler = []\nwhile True: filler.append(bytearray(2 << 20))"
 
 

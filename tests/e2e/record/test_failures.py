@@ -255,6 +255,7 @@ class Failures(Record):
         process.communicate(timeout=100 * SLOW)
         return [path.read_bytes() for path in place.iterdir()] if place.exists() else []
 
+    @once
     def test_no_canary_is_in_any_record(self):
         programs = pathlib.Path(self.place / "programs")
         programs.mkdir()

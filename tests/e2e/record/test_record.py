@@ -8,7 +8,7 @@ import re
 import resource
 import unittest
 
-from client import Server, give_away
+from client import Server, give_away, once
 from record_case import Record
 
 PIXEL = ("import base64\nopen('plot.png', 'wb').write(base64.b64decode('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUl"
@@ -146,6 +146,7 @@ class Failing(Record):
             self.assertEqual(len(list(self.records.iterdir())), 2)
 
 
+@once
 class Read(Record):
     def analysis(self):
         with self.server("--timeout", "60") as server:

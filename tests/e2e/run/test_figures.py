@@ -4,6 +4,7 @@ import re
 import struct
 import unittest
 
+from client import size
 from libraries import WithLibraries
 from pictures import png
 
@@ -59,7 +60,7 @@ class Figures(WithLibraries):
 
     def test_an_image_file_comes_back_once_however_soon_the_next_call_is(self):
         """The clock of files ticks every few milliseconds."""
-        for turn in range(300):
+        for turn in range(size(300, 60)):
             self.assertEqual(len(self.images(self.server.python(f"open('made{turn}.png', 'wb').write({png(8, 8)!r})\nNone"))), 1)
             self.assertEqual(self.images(self.server.python("1")), [], turn)
 
@@ -177,11 +178,12 @@ class Figures(WithLibraries):
 
     def test_back_ends_with_windows_are_agg(self):
         for name in ("TkAgg", "qtagg", "GTK3Agg", "GTK4Cairo", "WXAgg", "Qt5Cairo", "macosx", "nbAgg", "module://ipympl.backend_nbagg"):
-            for before, after in ((f"import matplotlib; matplotlib.use({name!r})\n", ""), ("", f"plt.switch_backend({name!r}); "),
-                                  ("", f"plt.matplotlib.use(backend={name!r}); "),
-                                  # From 3.9 on matplotlib refuses there a back end that is not installed.
-                                  ("import contextlib, matplotlib\nwith contextlib.suppress(ValueError): "
-                                   f"matplotlib.rcParams['backend'] = {name.replace('qtagg', 'Qt5Agg')!r}\n", "")):
+            ways = ((f"import matplotlib; matplotlib.use({name!r})\n", ""), ("", f"plt.switch_backend({name!r}); "),
+                    ("", f"plt.matplotlib.use(backend={name!r}); "),
+                    # From 3.9 on matplotlib refuses there a back end that is not installed.
+                    ("import contextlib, matplotlib\nwith contextlib.suppress(ValueError): "
+                     f"matplotlib.rcParams['backend'] = {name.replace('qtagg', 'Qt5Agg')!r}\n", ""))
+            for before, after in ways[:size(4, 4 if name in ("qtagg", "module://ipympl.backend_nbagg") else 1)]:
                 with self.subTest(name=name, before=before, after=after):
                     result = self.server.python(f"{before}import matplotlib.pyplot as plt\n{after}plt.plot([1]); plt.show()",
                                                 undo=not after)

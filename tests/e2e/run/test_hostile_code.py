@@ -2,7 +2,7 @@
 import time
 import unittest
 
-from client import SLOW, Case, Server, need_userns
+from client import SLOW, Case, Server, need_userns, once
 
 PATIENT_S = min(int(10 * SLOW), 600)  # for code that ends by itself, later on a slow machine
 STATUS_OF_A_KILL = ("crashed", "out of memory", "exit code", "error", "timeout")
@@ -100,6 +100,7 @@ class Hostile(Case):
 
     # --- time ---
 
+    @once
     def test_an_endless_loop_is_interrupted(self):
         began = time.monotonic()
         result = self.survives("while True: pass", ("timeout",), timeout_s=1)
@@ -112,6 +113,7 @@ class Hostile(Case):
                                "while True: time.sleep(1)", ("timeout",), timeout_s=1)
         self.assert_state_after_kill(result)
 
+    @once
     def test_keyboard_interrupt_swallowed(self):
         result = self.survives("while True:\n    try:\n        while True: pass\n"
                                "    except BaseException: pass", ("timeout",), timeout_s=1)
@@ -122,6 +124,7 @@ class Hostile(Case):
         self.survives("import os, signal; os.kill(os.getpid(), signal.SIGSTOP)", timeout_s=1)
         self.survives("import os, signal; os.kill(0, signal.SIGSTOP)", timeout_s=1)
 
+    @once
     def test_a_huge_number_is_interrupted_or_killed(self):
         self.survives("x = 7 ** (10 ** 9)", timeout_s=1)
 
@@ -160,12 +163,14 @@ class Hostile(Case):
                       "    threading.Thread(target=time.sleep, args=(99,), daemon=True).start()",
                       timeout_s=3)
 
+    @once
     def test_a_gigabyte_of_output(self):
         result = self.survives("import os\nblock = b'0123456789abcde\\n' * 65536\n"
                                "for _ in range(1024): os.write(1, block)\nprint('the end')",
                                ("ok", "timeout"), timeout=120, timeout_s=10)
         self.assertLess(len(result.text), 20_000)
 
+    @once
     def test_output_without_end_is_stopped_by_the_clock(self):
         result = self.survives("while True: print('y' * 1000)", ("timeout",), timeout_s=2)
         self.assertLess(len(result.text), 20_000)
@@ -207,6 +212,7 @@ class Hostile(Case):
             "raise ValueError('the real one')", STATUS_OF_A_KILL)
         self.assertTrue(result.is_error)
 
+    @once
     def test_breaking_the_interpreter_from_inside(self):
         for code in ("import sys; sys.modules.clear()", "import builtins; builtins.__dict__.clear()",
                      "globals().clear()", "import os, sys; os.write = os.read = None; del sys.stdout",

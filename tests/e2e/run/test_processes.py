@@ -6,7 +6,7 @@ level, whether it is gone.
 import re
 import unittest
 
-from client import SLOW, Case, Server
+from client import SLOW, Case, Server, once
 from container_level import CONTAINER
 
 PREPARE = """
@@ -207,6 +207,7 @@ class Output(Case):
         self.assert_ok(result)
         return result.status.field("before")
 
+    @once
     def test_what_a_cancelled_call_printed_is_in_a_file(self):
         loud = "print('step 1')\nprint('größer', flush=True)\n"
         rows = {

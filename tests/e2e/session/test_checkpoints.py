@@ -7,7 +7,7 @@ import tempfile
 import time
 import unittest
 
-from client import SLOW, Case, Server, doctor_says, writable_cgroup
+from client import SLOW, Case, Server, doctor_says, once, writable_cgroup
 
 DEATHS = {
     "exit code": "import os; os._exit(3)",
@@ -49,6 +49,7 @@ class Failover(Case):
             self.assertIn("restored to the state before this call", server.python("kept = 6\nos._exit(1)").status.line)
             self.assertIn("Out: 5", server.python("kept").text)
 
+    @once
     def test_threads_that_write_while_the_state_is_saved(self):
         code = """
 import sys, threading, time

@@ -298,6 +298,7 @@ class Leads(Workspace):
 
 
 class Floods(Workspace):
+    @once
     def test_many_files_beside_the_names_hide_none(self):
         for name in (".git/config", ".git/hooks/x", ".vscode/tasks.json", ".mcp.json"):
             self.put(name)
