@@ -59,7 +59,7 @@ def load_first(options):
         load(name)
     imports.hold()
     if "calls" in options:
-        load("calls").install()
+        load("tools").install()
     if sys.version_info[:2] > imports.NEWEST:
         load_rest()
     imports.shared("_posixsubprocess")  # for each session's streams.wrap_starts
