@@ -18,6 +18,7 @@
 #include "tools/run/run.h"
 #include "tools/servers/tool_approval.h"
 #include "tools/servers/tool_check.h"
+#include "tools/servers/tool_list.h"
 #include "tools/servers/tools_file.h"
 
 enum {
@@ -217,31 +218,6 @@ static void call_done(struct tool_call *base, enum tool_outcome outcome, struct 
     }
 }
 
-/* --- the list of tools --- */
-
-/* New: what code may know of the server's tools. */
-static json_t *list_of(const struct tool_server *server)
-{
-    const struct tool_entry *entry = tool_server_entry(server);
-    json_t *list = json_array();
-    const char *name = NULL;
-    json_t *tool = NULL;
-    json_object_foreach (tool_server_tools(server), name, tool) {
-        json_t *shown = json_pack("{s:s, s:O, s:b}", "name", name, "schema",
-                                  json_object_get(tool, "inputSchema"), "granted",
-                                  (int)grants_cover(entry, name, tool_only_reads(tool)));
-        static const char *const texts[] = {"title", "description"};
-        for (unsigned i = 0; i < sizeof texts / sizeof *texts; i++) {
-            json_t *text = json_object_get(tool, texts[i]);
-            if (json_is_string(text)) {
-                (void)json_object_set(shown, texts[i], text);
-            }
-        }
-        (void)json_array_append_new(list, shown);
-    }
-    return list;
-}
-
 static void send_json(struct tool_channel *channel, const char *id, const json_t *value)
 {
     OWNED(buf_done) struct buf text = BUF_EMPTY;
@@ -250,19 +226,6 @@ static void send_json(struct tool_channel *channel, const char *id, const json_t
     } else {
         reply(channel, id, SAID_RESULT, buf_bytes(&text), buf_size(&text));
     }
-}
-
-/* New: name → why it is off, or null. */
-static json_t *list_servers(const struct tool_channel *channel)
-{
-    const struct tools_file *file = tool_servers_file(channel->servers);
-    json_t *servers = json_object();
-    for (size_t i = 0; i < file->count; i++) {
-        const struct tool_entry *entry = &file->entries[i];
-        (void)json_object_set_new(servers, entry->name,
-                                  entry->off[0] ? json_string(entry->off) : json_null());
-    }
-    return servers;
 }
 
 /* --- the user's side --- */
@@ -316,7 +279,7 @@ static void server_known(void *arg, const char *why)
         return;
     }
     if (call->lists) {
-        json_auto_t *list = list_of(call->server);
+        json_auto_t *list = tool_list_new(call->server);
         send_json(call->channel, call->id, list);
         call_free(call);
     } else if (!passes(call)) {
@@ -462,7 +425,7 @@ void tool_channel_receive(struct tool_channel *channel, const struct box_message
         return;
     }
     if (box_field_is(verb, "servers")) {
-        json_auto_t *servers = list_servers(channel);
+        json_auto_t *servers = tool_list_servers_new(tool_servers_file(channel->servers));
         send_json(channel, id, servers);
         return;
     }
