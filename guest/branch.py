@@ -54,15 +54,15 @@ def fork(session, taken, mask, children, fork_process):
 
 
 def serve(session, fields, fds, mask, children):
-    own, checkpoint = load("session"), load("checkpoint")
+    own, checkpoint, opening = load("session"), load("checkpoint"), load("opening")
     session.pid = os.getpid()
     try:
         os.setsid()
     except OSError:
         pass
     own.tags.narrow(int(fields["tag"]))
-    own.tie()
-    own.connect(fds)
+    opening.tie(session)
+    opening.connect(session, fds)
     session.name = fields.get("name", b"").decode("utf-8", "replace")
     load("native").set_title("sp-session-" + session.name)
     session.loop = None  # its descriptors are the session's too

@@ -196,9 +196,11 @@ def lose(children):
 
 def other_threads():
     """How many of the code's threads no copy will have."""
+    if "threading" not in IMPORTED:
+        return 0
     try:
         return IMPORTED["threading"].active_count() - 1
-    except BaseException:  # not imported, or altered by the code
+    except BaseException:  # altered by the code
         return 0
 
 
@@ -216,7 +218,7 @@ def sleep(mask, children):
         os.setsid()
     except OSError:
         pass
-    load("session").tie()
+    load("opening").tie(load("session").SESSION)
     load("native").set_title("sp-checkpoint")
     while True:
         sender = _signal.sigwaitinfo((WAKE, branch.SIGNAL))

@@ -13,14 +13,11 @@ from sys import getprofile, getrecursionlimit, gettrace, setprofile, setrecursio
 from time import clock_gettime_ns, process_time_ns
 
 try:
-    import faulthandler
     import resource
-except ImportError:  # parts that a trimmed Python may lack
-    faulthandler = resource = None
+except ImportError:  # a trimmed Python
+    resource = None
 
 CONTROL_FD = 64
-TRACE_FD = 69  # after the numbers of streams.py
-TRACE_SIGNAL = _signal.SIGURG  # while memory runs out: the code itself may use SIGUSR1
 ALL_SIGNALS = _signal.valid_signals()
 UNWATCHED = (int, float, bool, str, bytes, type(None))  # types without finalizers
 WARM_UP = "<warm_up>"
@@ -37,6 +34,11 @@ language = load("language")
 streams = load("streams")
 tags = load("tags")
 as_json = load("as_json")
+changes = load("changes")
+checkpoint = load("checkpoint")
+native = load("native")
+edited = load("edited")
+looks = load("looks")
 
 
 def enter(function, *args):
@@ -189,7 +191,7 @@ class Session:
         self.cell = fields.get("cell", b"0").decode()
         name = "<cell %s>" % self.cell
         text = language.strip_wrapping(fields.get("code", b"").decode("utf-8", "surrogateescape"))
-        warm_up, load("changes").keeper["state"] = "warm_up" in fields, int(fields.get("files", b"0"))
+        warm_up, changes.keeper["state"] = "warm_up" in fields, int(fields.get("files", b"0"))
         program = load("program") if "argv" in fields else None
         if program is not None:
             program.begin(fields)
@@ -200,7 +202,7 @@ class Session:
         if not warm_up:
             self.take_packages(fields)
             if "files_back" in fields:
-                self.guard(self.package_notes, "open files", load("changes").reopen, self.root, fields["files_back"],
+                self.guard(self.package_notes, "open files", changes.reopen, self.root, fields["files_back"],
                            self.package_notes)
             result, self.package_notes = result + self.package_notes, []
             send(self.control, self.inode, frames.pack(("begun", "cell", self.cell)))
@@ -231,7 +233,7 @@ class Session:
             except BaseException as caught:
                 error = caught
             value = None
-        while True:
+        while self.may_handle_signals:
             try:
                 self.hold_signals()
                 break
@@ -252,11 +254,11 @@ class Session:
             self.guard(result, "the open figures", enter, load("figures").take_open, self)
         self.clean_up(fields.get("stdin") is not None, streams.flush_both if warm_up else streams.flush)
         changed = None
-        if not warm_up or load("changes").is_light(self):
-            changed = self.guard(result, "the changes", load("changes").report, self, result, started)
+        if not warm_up or changes.is_light(self):
+            changed = self.guard(result, "the changes", changes.report, self, result, started)
         if not warm_up:
-            self.guard(result, "edited modules", load("edited").report, self, result)
-            self.guard(result, "what the code does", load("looks").report, self, result)
+            self.guard(result, "edited modules", edited.report, self, result)
+            self.guard(result, "what the code does", looks.report, self, result)
         self.statements = None
         if self.images is not None or self.saved_images or changed:
             self.guard(result, "the images", enter, self.report_images, result, changed or ())
@@ -266,7 +268,7 @@ class Session:
         if resource is not None:
             result += ("peak_bytes", str(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024))
         if not warm_up:
-            self.protected = load("checkpoint").affordable(self.measure_from, self.checkpoint_most, result)
+            self.protected = checkpoint.affordable(self.measure_from, self.checkpoint_most, result)
         return frames.pack(result)
 
     def keep_last(self, error):
@@ -300,7 +302,7 @@ class Session:
         for path in self.images.paths:
             result += ("image", os.fsencode(path))
         for path, size in self.images.written:
-            result += load("changes").file_fields("+" + path, size)
+            result += changes.file_fields("+" + path, size)
         for note in self.images.all_notes():
             result += ("note", note)
 
@@ -329,7 +331,7 @@ class Session:
         if self.user_sigint is not None and name is not WARM_UP:
             _signal.signal(_signal.SIGINT, self.user_sigint)
             self.user_sigint = None
-        self.guard([], "the changes", load("changes").begin, self)
+        self.guard([], "the changes", changes.begin, self)
 
     def show(self, result, value):
         hook = SYS.get("displayhook", show_plainly)
@@ -368,7 +370,7 @@ class Session:
             streams.clear_stdin()
         streams.restore()
         if len(IMPORTED) != load("zygote").modules:
-            load("native").flush()  # only a cell that imported something can need this
+            native.flush()  # only a cell that imported something can need this
 
     def release_signals(self):
         """Runs handlers of signals that came since the last cell, before this cell: what they raise ends no cell."""
@@ -447,7 +449,7 @@ class Session:
             tags.mark_cell(0)
             send(control, inode, reply)
             if "once" not in fields:
-                load("checkpoint").make(self, control, fields.get("cell", b"0"))
+                checkpoint.make(self, control, fields.get("cell", b"0"))
         elif verb in ("branch", "calls"):
             load(verb).from_session(self, fields, fds)
         elif verb == "imports":
@@ -503,87 +505,3 @@ def cut_off():
         os.write(2, b"The interpreter cannot send results: the code has closed descriptor %d.\n" % CONTROL_FD)
     finally:
         os._exit(frames.EXIT_CUT_OFF)
-
-
-def leave_for(directory):
-    """Leaves the zygote's own directory, which code cannot write to."""
-    try:
-        if directory:
-            os.chdir(directory)
-    except OSError:
-        pass  # the workspace is gone
-
-
-def tie():
-    if SESSION.tied_to:
-        load("native").tie(SESSION.tied_to, load("orphan").intermediate)
-
-
-def connect(fds):
-    """fds: of the socket, stdout, stderr, the trace and maybe the keeper's socket; closes them."""
-    os.dup2(fds[0], CONTROL_FD, False)
-    SESSION.inode = os.fstat(CONTROL_FD).st_ino
-    streams.connect(fds[1], fds[2])
-    if len(fds) > 3 and faulthandler is not None:
-        SESSION.trace_fd = os.dup2(fds[3], TRACE_FD, False)
-        faulthandler.enable(TRACE_FD, all_threads=False)
-        for number in (_signal.SIGUSR1, TRACE_SIGNAL):
-            faulthandler.register(number, file=TRACE_FD, all_threads=False)
-    SESSION.greets = len(fds) > 4 and os.dup2(fds[4], load("changes").GREETING_FD, False)
-    for fd in fds:
-        os.close(fd)
-
-
-def prepare(options):
-    global SESSION
-    load("imports").seal()
-    streams.prepare()
-    os.setsid()
-    load("native").set_title("sp-spare")
-    load("native").set_dumpable(True)  # init counts the session's memory and descriptors
-    leave_for(load("zygote").directory)
-    environ = IMPORTED["os"].environ
-    environ["PYTHONPATH"] = DIRECTORY + "/children"
-    if "install" in options:
-        environ["SANDPIPER_INSTALL"] = "1"
-    SESSION = Session(options)
-    IMPORTED["__main__"] = SESSION.main
-    SYS["argv"][:] = [""]
-    SYS["path"].insert(0, "")
-    BUILTINS["display"] = display
-    load("zygote").reseed()
-    load("watch").begin()
-    refused = load("native").confine(load("zygote").ruleset_fd)
-    if "landlock-optional" in options:
-        refused = None
-    if "container" in options:
-        SESSION.tied_to = load("zygote").parent
-        tie()
-    _signal.signal(_signal.SIGINT, SESSION.on_interrupt)
-    return refused
-
-
-def main(spare, options, notes):
-    """spare: the socket whose frame has the session's descriptors, possibly much later. notes: for the first result."""
-    refused = prepare(options)
-    verb, fields, fds = frames.receive_frame(spare)
-    if verb is None:
-        os._exit(0)
-    spare.close()
-    connect(fds)
-    tags.mark(int(fields.get("tag", b"0")))
-    SESSION.memory_limit = int(fields.get("memory", b"0"))
-    SESSION.process_limit = int(fields.get("processes", b"0"))
-    SESSION.measure_from = int(fields.get("measure_from", b"0"))
-    SESSION.checkpoint_most = int(fields.get("checkpoint_most", b"0"))
-    SESSION.name = fields.get("name", b"").decode("utf-8", "replace")
-    load("native").set_title("sp-session-" + SESSION.name)
-    control = _socket.socket(fileno=CONTROL_FD)
-    control.setblocking(True)
-    SESSION.control, SESSION.package_notes = control, notes
-    inode = SESSION.inode
-    hello = ("hello", "pid", str(SESSION.pid))
-    send(control, inode, frames.pack(hello + ("refused", refused) if refused else hello))
-    if refused:
-        os._exit(frames.EXIT_FAILED)
-    SESSION.serve(control, inode)

@@ -18,7 +18,7 @@ PREAMBLE = """def _define(source, name, line, flags):
         pass
 
 """
-CELLS_FD = 70  # after the number of session.py
+CELLS_FD = 70  # after the number of opening.py
 written = {"count": -1}
 
 

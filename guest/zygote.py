@@ -22,7 +22,8 @@ IDLE_S = 0.02  # a call should have the processor to itself
 # The kernel closes a dead session's descriptors that were in flight a moment later, unix(7), and
 # counts them until then.
 FLIGHT_PAUSES_S = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
-ALWAYS = ("session", "changes", "checkpoint", "native", "orphan", "stack", "watch", "edited", "looks")
+# In this order what each call writes is on fewest pages.
+ALWAYS = ("orphan", "session", "opening", "stack", "watch")
 SELDOM = (
     "display", "outcome", "trace", "distributions", "pattern", "hints", "forms", "images", "figures", "packages", "spawn",
     "awaiting", "warned", "program", "notebook", "timing", "shell", "machine", "shown",
@@ -103,7 +104,7 @@ class Spare:
                 self.socket.close()
                 for fd in not_its_own:
                     os.close(fd)
-                load("session").main(theirs, options, notes)
+                load("opening").main(theirs, options, notes)
             finally:
                 os._exit(frames.EXIT_FAILED)
         theirs.close()

@@ -90,7 +90,7 @@ enum wire_write_mode { WIRE_WRITE_OVERWRITE, WIRE_WRITE_CREATE, WIRE_WRITE_APPEN
 
 enum { WIRE_TAGS = 64, WIRE_FDS = 3 };
 
-/* SIGURG, which programs hardly use; its handler is in guest/session.py. Another program that has
+/* SIGURG, which programs hardly use; its handler is in guest/opening.py. Another program that has
  * replaced the interpreter ignores it by default. */
 enum { WIRE_TRACE_SIGNAL = 23 };
 
