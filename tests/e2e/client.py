@@ -503,7 +503,7 @@ def once(test):
 
 
 def size(great, small):
-    """How many there are of something in a case of which a smaller number proves the same. `make check-all` takes the
+    """How many there are of something in a case that a smaller number would show as well. `make check-all` takes the
     great number, so that a limit that nobody thought of is met before a release."""
     return small if SMALL else great
 
