@@ -6,7 +6,8 @@ caches below $HOME and $TMPDIR.
 
 It sends `ready` before it loads what each session needs. What few need they load themselves. It passes each `session`
 request to a spare: a child of pid 1 that has prepared all that needs no descriptor of the session, and waits. A fork of a
-process with many pages takes milliseconds, so the zygote makes the next spare when no request waits.
+process with many pages takes milliseconds, so the zygote makes the next spare when no request waits. Behind the first
+session it makes none: many servers have only that one, and a spare takes megabytes.
 """
 import gc
 import os
@@ -156,9 +157,9 @@ def main(options):
     gc.enable()
     load("native").set_title("sp-zygote")
     load("native").set_dumpable(False)  # no process may open its memory and descriptors in /proc, PR_SET_DUMPABLE
-    spare, notes = None, []
+    spare, notes, sessions = None, [], 0
     while True:
-        if spare is None and not waits(control):
+        if spare is None and sessions != 1 and not waits(control):
             try:
                 spare = Spare(control, options, notes)
             except OSError:
@@ -170,6 +171,6 @@ def main(options):
             notes = preload(fields.get("names", b"").decode())
         if verb == "session":
             start_session(control, spare, options, notes, fields, fds)
-            spare = None
+            spare, sessions = None, sessions + 1
         for fd in fds:
             os.close(fd)
