@@ -121,41 +121,6 @@ class Zygote(GuestCase):
             reply = session.run("1")
             self.assertEqual((reply.memory is not None, reply.unprotected), (measured, unprotected), reply)
 
-    def spares(self):
-        """Processes of this guest that are neither the zygote nor a session nor a checkpoint of one."""
-        found = []
-        for name in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                here = os.readlink("/proc/%s/cwd" % name) == os.path.realpath(self.guest.directory.name)
-                tag = resource.prlimit(int(name), resource.RLIMIT_MSGQUEUE)[0]
-            except OSError:
-                continue
-            if here and tag != 4242 and int(name) != self.guest.process.pid:
-                found.append(int(name))
-        return found
-
-    def steady_spares(self):
-        """The spares once the process that forks them has exited."""
-        seen, same, end = [], 0, time.monotonic() + 10
-        while (not seen or same < 5) and time.monotonic() < end:
-            time.sleep(0.02)
-            last, seen = seen, self.spares()
-            same = same + 1 if last == seen else 0
-        return seen
-
-    def test_a_spare_waits_and_may_be_killed(self):
-        """None waits behind the first session, which most servers leave the only one; the second one makes the next."""
-        self.assertEqual(self.session.run("1").value, "1")
-        time.sleep(0.3)  # the zygote makes one after 20 ms without a request
-        self.assertEqual(self.spares(), [])
-        self.guest.session()
-        (spare,) = self.steady_spares()
-        self.assertEqual(self.guest.session().pid, spare)
-        (spare,) = self.steady_spares()
-        os.kill(spare, signal.SIGKILL)
-        time.sleep(0.2)
-        self.assertEqual(self.guest.session().run("1").value, "1")
-
     def test_handlers_that_raise_hit_cells_only(self):
         self.run_ok("import signal\nhits = 0\ndef handler(*_):\n    global hits\n    hits += 1\n"
                     "    if hits >= 50: signal.setitimer(signal.ITIMER_REAL, 0)\n    raise TimeoutError('tick')\n"
@@ -202,6 +167,44 @@ class Zygote(GuestCase):
         self.assertEqual(session.receive().status, "ok")
         self.assertIn(b'File "<cell 1>", line 2 in <module>', os.pread(fd, 4096, 0))
         os.close(fd)
+
+
+class Spares(GuestCase):
+    """None waits behind the first session, which most servers leave the only one: the second one makes the next."""
+
+    def spares(self):
+        """Processes of this guest that are neither the zygote nor a session nor a checkpoint of one."""
+        found = []
+        for name in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                here = os.readlink("/proc/%s/cwd" % name) == os.path.realpath(self.guest.directory.name)
+                tag = resource.prlimit(int(name), resource.RLIMIT_MSGQUEUE)[0]
+            except OSError:
+                continue
+            if here and tag != 4242 and int(name) != self.guest.process.pid:
+                found.append(int(name))
+        return found
+
+    def steady_spares(self):
+        """The spares once the process that forks them has exited."""
+        seen, same, end = [], 0, time.monotonic() + 10
+        while (not seen or same < 5) and time.monotonic() < end:
+            time.sleep(0.02)
+            last, seen = seen, self.spares()
+            same = same + 1 if last == seen else 0
+        return seen
+
+    def test_a_spare_waits_and_may_be_killed(self):
+        self.assertEqual(self.session.run("1").value, "1")
+        time.sleep(0.3)  # the zygote makes one after 20 ms without a request
+        self.assertEqual(self.spares(), [])
+        self.guest.session()
+        (spare,) = self.steady_spares()
+        self.assertEqual(self.guest.session().pid, spare)
+        (spare,) = self.steady_spares()
+        os.kill(spare, signal.SIGKILL)
+        time.sleep(0.2)
+        self.assertEqual(self.guest.session().run("1").value, "1")
 
 
 @unittest.skipIf(ctypes.CDLL(None).syscall(444, None, ctypes.c_size_t(0), 1) < 1, "landlock: this kernel has none")
