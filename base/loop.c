@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <limits.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -206,6 +207,10 @@ static int loop_wait(struct loop *loop, struct epoll_event *events, int timeout_
     loop->expected_ns = 0;
     while (loop->is_soon && n == 0 && clock_now_ns() - expected_ns < SOON_NS) {
         n = epoll_wait(loop->epoll_fd, events, LOOP_EVENTS, 0);
+        if (n == 0) {
+            (void)sched_yield(); /* to the process that is to respond, where it has no other
+                                    processor */
+        }
     }
     n = n ? n : epoll_wait(loop->epoll_fd, events, LOOP_EVENTS, wait_ms);
     loop->is_soon = clock_now_ns() - expected_ns < SOON_NS;
