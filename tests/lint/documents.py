@@ -18,11 +18,11 @@ INTERNAL = set("SANDPIPER_UNITS SANDPIPER_COMPLETIONS SANDPIPER_VERSION SANDPIPE
                "SANDPIPER_CACHE SANDPIPER_CERTIFICATE SANDPIPER_CONSTRAINT SANDPIPER_DIRECTORY SANDPIPER_FIND_LINKS SANDPIPER_STAGE".split())
 # A figure and the pages that give it, each with the words beside it.
 FIGURES = (
-    ("22 MB", {"README.md": "A server takes 22 MB", "docs/DEPLOY.md": "(their share) | 22 MB",
-               "docs/COMPARISON.md": "22 MB after calls"}),
+    ("17 MB", {"README.md": "A server takes 17 MB", "docs/DEPLOY.md": "(their share) | 17 MB",
+               "docs/COMPARISON.md": "17 MB after calls"}),
     ("4 MB", {"README.md": "a further session 4 MB", "docs/COMPARISON.md": "each further session | 4 MB"}),
-    ("49 ms", {"README.md": "first result comes after 49 ms", "docs/COMPARISON.md": "the first result | 49 ms"}),
-    ("1.2 ms", {"README.md": "1.2 ms (", "docs/COMPARISON.md": "after a pause | 1.2 ms"}),
+    ("30 ms", {"README.md": "first result comes after 30 ms", "docs/COMPARISON.md": "the first result | 30 ms"}),
+    ("1.1 ms", {"README.md": "1.1 ms (", "docs/COMPARISON.md": "after a pause | 1.1 ms"}),
 )
 
 
