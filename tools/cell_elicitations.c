@@ -8,6 +8,10 @@
 #include "tools/consent.h"
 #include "tools/jobs/jobs.h"
 
+static const char often[] =
+    "It needs the user's approval, and that was refused three times in this cell; the user is not "
+    "asked again before the next one.";
+
 static void ask_first(void *arg);
 
 /* From the loop, so that what ends several elicitations at once asks none of them. */
@@ -17,6 +21,12 @@ static void go_on(struct tools *tools)
     if (elicitations->first && !elicitations->call && !elicitations->late.loop) {
         loop_task_queue(tools->loop, &tools->elicitations->next, ask_first, tools);
     }
+}
+
+/* Asked when its turn comes too: many may wait before the first is refused. */
+static bool is_refused_often(const struct cell_elicitation *elicitation)
+{
+    return *elicitation->refusals >= LIMIT_TOOL_REFUSALS;
 }
 
 /* The first has ended. */
@@ -31,7 +41,7 @@ static void end_first(struct tools *tools, const char *why, const json_t *conten
 static void nobody_responded(void *arg)
 {
     struct tools *tools = arg;
-    tools->elicitations->first->refused = true;
+    ++*tools->elicitations->first->refusals;
     jobs_go_on(tools->jobs, tools->elicitations->first->run);
     end_first(tools, "The user did not respond.", NULL);
 }
@@ -49,7 +59,7 @@ static void user_responded(void *arg, enum consent_outcome outcome, const char *
         return;
     }
     jobs_asked(tools->jobs, call);
-    elicitation->refused = outcome == CONSENT_REFUSED;
+    *elicitation->refusals += outcome == CONSENT_REFUSED;
     if (outcome != CONSENT_GIVEN && !why) {
         why = "The call of run_python was cancelled.";
     }
@@ -67,6 +77,10 @@ static void ask_first(void *arg)
     struct cell_elicitation *elicitation = elicitations->first;
     if (!elicitation) {
         return; /* it has been withdrawn */
+    }
+    if (is_refused_often(elicitation)) {
+        end_first(tools, often, NULL);
+        return;
     }
     const char *text = NULL;
     struct rpc_call *call = jobs_ask(tools->jobs, elicitation->run, &text);
@@ -90,6 +104,10 @@ static void ask_first(void *arg)
 static void ask(void *ctx, struct cell_elicitation *elicitation)
 {
     struct tools *tools = ctx;
+    if (is_refused_often(elicitation)) {
+        elicitation->fn(elicitation, often, NULL);
+        return;
+    }
     elicitation->number = ++tools->elicitations->asked;
     list_append(&tools->elicitations->first, elicitation);
     go_on(tools);

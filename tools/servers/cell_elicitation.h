@@ -13,8 +13,8 @@ struct cell_elicitation {
     const char *message; /* what the user reads */
     const json_t *form;  /* NULL: nothing to fill in */
     struct run *run;
-    unsigned number; /* set by who asks */
-    bool refused;    /* set before fn is called: it was asked, and not allowed */
+    unsigned number;    /* set by who asks */
+    unsigned *refusals; /* of the user's in that run so far: after LIMIT_TOOL_REFUSALS it fails */
     /* why: NULL: the user agrees; else a sentence. content: of the form, or NULL; nothing has
      * checked it. */
     void (*fn)(struct cell_elicitation *elicitation, const char *why, const json_t *content);

@@ -236,7 +236,6 @@ static void user_responded(struct cell_elicitation *elicitation, const char *why
 {
     struct channel_call *call =
         (struct channel_call *)((char *)elicitation - offsetof(struct channel_call, elicitation));
-    call->channel->refusals += elicitation->refused;
     if (why) {
         end_with(call, SAID_DENIED, "not approved: %s. %s", call->label, why);
         return;
@@ -251,10 +250,7 @@ static void ask_user(struct channel_call *call)
 {
     const struct cell_asker *asker = tool_servers_asker(call->channel->servers);
     const char *why = !asker ? "It needs the user's approval, and nobody can be asked."
-                      : call->channel->refusals >= LIMIT_TOOL_REFUSALS
-                          ? "It needs the user's approval, and that was refused three times in "
-                            "this cell; the user is not asked again before the next one."
-                          : tool_approval_write(&call->message, call->label, call->arguments);
+                             : tool_approval_write(&call->message, call->label, call->arguments);
     if (why) {
         user_responded(&call->elicitation, why, NULL);
         return;
@@ -264,6 +260,7 @@ static void ask_user(struct channel_call *call)
                                                   .subject = call->label,
                                                   .message = buf_bytes(&call->message),
                                                   .run = call->channel->run,
+                                                  .refusals = &call->channel->refusals,
                                                   .fn = user_responded};
     asker->ask(asker->ctx, &call->elicitation);
 }

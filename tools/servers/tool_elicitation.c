@@ -41,7 +41,6 @@ static void user_responded(struct cell_elicitation *asked, const char *why, cons
     json_auto_t *id = json_incref(elicitation->id);
     tool_elicited_fn fn = elicitation->fn;
     void *arg = elicitation->arg;
-    *elicitation->call->refusals += asked->refused;
     elicitation_free(elicitation); /* before the call goes on, and may end */
     fn(arg, id, why ? NULL : content ? content : nothing);
 }
@@ -112,6 +111,7 @@ static struct tool_elicitation *elicitation_new(struct tool_elicitations *owner,
                                                    .message = elicitation->message,
                                                    .form = elicitation->form,
                                                    .run = call->run,
+                                                   .refusals = call->refusals,
                                                    .fn = user_responded};
     elicitation->next = owner->list;
     owner->list = elicitation;
@@ -123,11 +123,10 @@ void tool_elicitations_receive(struct tool_elicitations *elicitations, struct to
                                const json_t *id, const json_t *params, tool_elicited_fn fn,
                                void *arg)
 {
-    struct tool_elicitation *elicitation = call && elicitations->asker &&
-                                                   elicitations->count < LIMIT_TOOL_CALLS &&
-                                                   *call->refusals < LIMIT_TOOL_REFUSALS
-                                               ? elicitation_new(elicitations, call, id, params)
-                                               : NULL;
+    struct tool_elicitation *elicitation =
+        call && elicitations->asker && elicitations->count < LIMIT_TOOL_CALLS
+            ? elicitation_new(elicitations, call, id, params)
+            : NULL;
     if (elicitation) {
         elicitation->fn = fn;
         elicitation->arg = arg;

@@ -75,6 +75,20 @@ class Grants(Elicitations):
             self.assertEqual((len(server.questions), self.counter()), (6, 3))
             self.assertIn("declined", self.python(server, "stand.add()").text)
 
+    def test_after_three_refusals_what_waits_already_is_not_asked_about(self):
+        code = """import threading
+threads = [threading.Thread(target=stand.add) for _ in range(20)]
+threading.excepthook = lambda details: print(details.exc_value)
+for thread in threads: thread.start()
+for thread in threads: thread.join()"""
+        for kind in (AskingServer, ModernServer):
+            with self.subTest(kind=kind.__name__), self.asking(kind=kind) as server:
+                server.answers = [DECLINE] * 20
+                lines = self.python(server, code).output.splitlines()
+                self.assertEqual(["declined" in line for line in sorted(lines)].count(True), 3)
+                self.assertEqual(["refused three times" in line for line in lines].count(True), 17)
+                self.assertEqual(len(server.questions), 3)
+
     def test_the_checks_come_before_the_elicitation(self):
         with self.asking(grants={"add": {"ask": True, "when": {"to": ["a"]}}}) as server:
             self.assertIn("not granted with these arguments", self.python(server, "stand.add(to='b')").text)
