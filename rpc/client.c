@@ -298,9 +298,10 @@ void rpc_client_elicited(struct rpc_client *client, const json_t *id, const json
     respond(client, id, rpc_client_elicit_result(content));
 }
 
+/* Servers of 2026-07-28 ask by results, which say for which call: basic/patterns/mrtr. */
 static void take_server_request(struct rpc_client *client, const struct message *message)
 {
-    if (strcmp(message->method, "elicitation/create") == 0) {
+    if (strcmp(message->method, "elicitation/create") == 0 && !client->is_modern) {
         client->events->on_elicit(client->arg, message->id, message->params);
     } else if (strcmp(message->method, "ping") == 0) {
         respond(client, message->id, json_object());

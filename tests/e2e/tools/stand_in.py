@@ -48,8 +48,8 @@ TOOLS = [
     tool("echo", "The arguments.", {"value": {}}, reads=True),
     tool("forms", "Blocks of all kinds.", {"kind": {"type": "string", "enum": ["image", "json", "text", "many", "none",
                                                                               "structured", "resource"]}}, ["kind"], True),
-    tool("asks", "Ask the user.", {"url": {"type": "boolean"}, "rounds": {"type": "integer"}, "result": {"type": "object"}},
-         reads=True),
+    tool("asks", "Ask the user.", {"url": {"type": "boolean"}, "rounds": {"type": "integer"}, "result": {"type": "object"},
+                                     "request": {"type": "boolean"}}, reads=True),
     tool("odd-name", "A name that is no identifier.", {"from": {"type": "integer"}}, ["from"], True),
     tool("pattern", "A pattern.", {"a": {"type": "string", "pattern": "^[a-z]+$"},
                                    "b": {"type": "string", "pattern": "^(a+)+$"}}, reads=True),
@@ -149,7 +149,7 @@ def call(identity, params):
     if name == "forms":
         return form(arguments["kind"])
     if name == "asks":
-        if "elicitation" in params.get("_meta", {}).get(META + "clientCapabilities", {}):
+        if "elicitation" in params.get("_meta", {}).get(META + "clientCapabilities", {}) and not arguments.get("request"):
             return require(params)
         return text(json.dumps(ask("ask-%d" % identity, "elicitation/create", question(arguments))))
     if name == "deaf":

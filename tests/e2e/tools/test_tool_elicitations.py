@@ -434,6 +434,11 @@ class OfModernServers(OfAnyServer, Elicitations):
             self.assertEqual(server.questions, [])
             self.assertIn("{'value': 3}", self.python(server, "stand.echo(value=3)").output)
 
+    def test_a_request_of_the_servers_which_names_no_call_is_refused(self):
+        with self.asking() as server:
+            self.assertIn("Method not found", self.python(server, "stand.asks(request=True)").output)
+            self.assertEqual(server.questions, [])
+
     def test_a_server_that_asks_for_ever_is_not_asked_for_ever(self):
         with self.asking() as server:
             self.assertIn("has asked for input 16 times in this call", self.python(server, "stand.asks(rounds=99, url=True)").text)
