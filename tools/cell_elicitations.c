@@ -12,14 +12,33 @@ static const char often[] =
     "It needs the user's approval, and that was refused three times in this cell; the user is not "
     "asked again before the next one.";
 
-static void ask_first(void *arg);
+static void ask_next(void *arg);
+
+/* That of the run which waits for another call; NULL: there is none. */
+static struct cell_elicitation *late_of(const struct tools *tools, const struct run *run)
+{
+    struct cell_elicitation *elicitation = tools->elicitations->list;
+    while (elicitation && !(elicitation->late.loop && elicitation->run == run)) {
+        elicitation = elicitation->next;
+    }
+    return elicitation;
+}
+
+/* The next to ask. A client that does not come back for one run holds up no other. */
+static struct cell_elicitation *next_of(const struct tools *tools)
+{
+    struct cell_elicitation *elicitation = tools->elicitations->list;
+    while (elicitation && late_of(tools, elicitation->run)) {
+        elicitation = elicitation->next;
+    }
+    return elicitation;
+}
 
 /* From the loop, so that what ends several elicitations at once asks none of them. */
 static void go_on(struct tools *tools)
 {
-    const struct cell_elicitations *elicitations = tools->elicitations;
-    if (elicitations->first && !elicitations->call && !elicitations->late.loop) {
-        loop_task_queue(tools->loop, &tools->elicitations->next, ask_first, tools);
+    if (!tools->elicitations->now && next_of(tools)) {
+        loop_task_queue(tools->loop, &tools->elicitations->next, ask_next, tools);
     }
 }
 
@@ -29,33 +48,34 @@ static bool is_refused_often(const struct cell_elicitation *elicitation)
     return *elicitation->refusals >= LIMIT_TOOL_REFUSALS;
 }
 
-/* The first has ended. */
-static void end_first(struct tools *tools, const char *why, const json_t *content)
+static void end(struct tools *tools, struct cell_elicitation *elicitation, const char *why,
+                const json_t *content)
 {
-    struct cell_elicitation *elicitation = tools->elicitations->first;
-    tools->elicitations->first = elicitation->next;
+    list_remove(&tools->elicitations->list, elicitation);
     elicitation->fn(elicitation, why, content);
     go_on(tools);
 }
 
 static void nobody_responded(void *arg)
 {
-    struct tools *tools = arg;
-    ++*tools->elicitations->first->refusals;
-    jobs_go_on(tools->jobs, tools->elicitations->first->run);
-    end_first(tools, "The user did not respond.", NULL);
+    struct cell_elicitation *elicitation = arg;
+    struct tools *tools = elicitation->asker;
+    ++*elicitation->refusals;
+    jobs_go_on(tools->jobs, elicitation->run);
+    end(tools, elicitation, "The user did not respond.", NULL);
 }
 
 static void user_responded(void *arg, enum consent_outcome outcome, const char *why,
                            const json_t *content)
 {
     struct tools *tools = arg;
-    struct cell_elicitation *elicitation = tools->elicitations->first;
+    struct cell_elicitation *elicitation = take_ptr(tools->elicitations->now);
     struct rpc_call *call = take_ptr(tools->elicitations->call);
     if (outcome == CONSENT_LATER) {
         jobs_left(call);
-        loop_timer_in(tools->loop, &tools->elicitations->late, LIMIT_ELICITATION_MS,
-                      nobody_responded, tools);
+        loop_timer_in(tools->loop, &elicitation->late, LIMIT_ELICITATION_MS, nobody_responded,
+                      elicitation);
+        go_on(tools);
         return;
     }
     jobs_asked(tools->jobs, call);
@@ -63,32 +83,32 @@ static void user_responded(void *arg, enum consent_outcome outcome, const char *
     if (outcome != CONSENT_GIVEN && !why) {
         why = "The call of run_python was cancelled.";
     }
-    end_first(tools, why, content);
+    end(tools, elicitation, why, content);
     if (rpc_call_cancelled(call)) { /* of which only the elicitation has learned */
         struct tool_work *work = rpc_call_data(call);
         work->cancel(work);
     }
 }
 
-static void ask_first(void *arg)
+static void ask_next(void *arg)
 {
     struct tools *tools = arg;
-    struct cell_elicitations *elicitations = tools->elicitations;
-    struct cell_elicitation *elicitation = elicitations->first;
+    struct cell_elicitation *elicitation = next_of(tools);
     if (!elicitation) {
         return; /* it has been withdrawn */
     }
     if (is_refused_often(elicitation)) {
-        end_first(tools, often, NULL);
+        end(tools, elicitation, often, NULL);
         return;
     }
     const char *text = NULL;
     struct rpc_call *call = jobs_ask(tools->jobs, elicitation->run, &text);
     if (!call) {
-        end_first(tools, text, NULL);
+        end(tools, elicitation, text, NULL);
         return;
     }
-    elicitations->call = call;
+    tools->elicitations->now = elicitation;
+    tools->elicitations->call = call;
     consents_ask(tools->consents, call,
                  &(struct consent){.kind = elicitation->kind,
                                    .subject = elicitation->subject,
@@ -109,7 +129,8 @@ static void ask(void *ctx, struct cell_elicitation *elicitation)
         return;
     }
     elicitation->number = ++tools->elicitations->asked;
-    list_append(&tools->elicitations->first, elicitation);
+    elicitation->asker = tools;
+    list_append(&tools->elicitations->list, elicitation);
     go_on(tools);
 }
 
@@ -117,30 +138,24 @@ static void withdraw(void *ctx, struct cell_elicitation *elicitation)
 {
     struct tools *tools = ctx;
     struct cell_elicitations *elicitations = tools->elicitations;
-    struct cell_elicitation **at = &elicitations->first;
-    while (*at && *at != elicitation) {
-        at = &(*at)->next;
-    }
-    if (!*at) {
-        return;
-    }
-    if (at == &elicitations->first && elicitations->call) {
+    if (elicitations->now == elicitation) {
         consents_withdraw(tools->consents, tools);
+        elicitations->now = NULL;
         jobs_asked(tools->jobs, take_ptr(elicitations->call));
-    } else if (at == &elicitations->first && elicitations->late.loop) {
-        loop_timer_disarm(&elicitations->late);
+    } else if (elicitation->late.loop) {
+        loop_timer_disarm(&elicitation->late);
         jobs_go_on(tools->jobs, elicitation->run);
     }
-    *at = elicitation->next;
+    list_remove(&elicitations->list, elicitation);
     go_on(tools);
 }
 
 void cell_elicitations_call_waits(struct tools *tools, const struct run *run)
 {
-    struct cell_elicitations *elicitations = tools->elicitations;
-    if (elicitations->late.loop && elicitations->first->run == run) {
-        loop_timer_disarm(&elicitations->late);
-        jobs_go_on(tools->jobs, elicitations->first->run);
+    struct cell_elicitation *elicitation = late_of(tools, run);
+    if (elicitation) {
+        loop_timer_disarm(&elicitation->late);
+        jobs_go_on(tools->jobs, elicitation->run);
         go_on(tools);
     }
 }
@@ -153,5 +168,4 @@ void cell_elicitations_init(struct tools *tools)
 void cell_elicitations_done(struct tools *tools)
 {
     loop_task_cancel(&tools->elicitations->next);
-    loop_timer_disarm(&tools->elicitations->late);
 }

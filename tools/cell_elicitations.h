@@ -13,10 +13,10 @@ struct tools;
 /* Starts zeroed. */
 struct cell_elicitations {
     struct cell_asker asker;
-    struct cell_elicitation *first; /* in their order */
-    struct rpc_call *call;  /* through which the first is being asked; NULL: it is not yet */
-    struct loop_timer late; /* the call has ended with the first, which waits for another call */
-    unsigned asked;         /* so far: numbers them */
+    struct cell_elicitation *list; /* in their order */
+    struct cell_elicitation *now;  /* that is being asked through call; NULL: none is */
+    struct rpc_call *call;
+    unsigned asked; /* so far: numbers them */
     struct loop_task next;
 };
 

@@ -2,6 +2,8 @@
 #include <jansson.h>
 #include <stdbool.h>
 
+#include "base/loop.h"
+
 struct run;
 
 /* An elicitation in the middle of a cell, through the call of the client that waits for the cell,
@@ -13,7 +15,9 @@ struct cell_elicitation {
     const char *message; /* what the user reads */
     const json_t *form;  /* NULL: nothing to fill in */
     struct run *run;
-    unsigned number;    /* set by who asks */
+    void *asker; /* set by who asks, as are the next two */
+    unsigned number;
+    struct loop_timer late; /* the call has ended with it: it waits for another call of the run */
     unsigned *refusals; /* of the user's in that run so far: after LIMIT_TOOL_REFUSALS it fails */
     /* why: NULL: the user agrees; else a sentence. content: of the form, or NULL; nothing has
      * checked it. */

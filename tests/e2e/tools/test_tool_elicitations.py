@@ -188,6 +188,19 @@ n"""
             self.assertIn("(--jobs)", self.call(server, "stand.add()")["content"][0]["text"])
             self.assertEqual(self.counter(), 0)
 
+    def test_a_cell_that_waits_for_the_client_holds_up_no_other(self):
+        with self.asking(kind=ModernServer) as server:
+            asked = {}
+            for by, name in (1, "a"), (10, "b"), (100, "c"):
+                asked[name] = self.call(server, "", {"code": BEGIN + f"stand.add(by={by})", "session": name})
+                self.assertEqual(asked[name]["resultType"], "input_required")
+            swapped = self.call(server, "b", inputResponses=dict.fromkeys(asked["c"]["inputRequests"], ACCEPT),
+                                requestState=asked["b"]["requestState"])
+            self.assertEqual((swapped["inputRequests"], self.counter()), (asked["b"]["inputRequests"], 0))
+            for name, answer, said in ("c", ACCEPT, "Out: '100'"), ("a", DECLINE, "not approved"), ("b", ACCEPT, "Out: '110'"):
+                self.assertIn(said, self.again(server, name, asked[name], answer)["content"][0]["text"])
+            self.assertEqual(self.counter(), 110)
+
     def test_the_time_limit_does_not_run(self):
         with self.asking(kind=ModernServer) as server:
             asked = self.call(server, "", {"code": BEGIN + "stand.add()", "timeout_s": 1})
