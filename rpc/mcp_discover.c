@@ -155,8 +155,14 @@ bool mcp_discover_admit(struct rpc_peer *peer, struct rpc_request *request, cons
                     "Invalid params: inputResponses must be an object", NULL);
         return false;
     }
+    json_t *state = json_object_get(request->params, "requestState");
+    if (state && !json_is_null(state) && !rpc_text_plain(state)) { /* else it would run anew */
+        peer_refuse(peer, request, RPC_INVALID_PARAMS,
+                    "Invalid params: requestState must be a string, as it was sent", NULL);
+        return false;
+    }
     request->context.input_responses = json_incref(responses);
-    request->context.request_state = json_incref(json_object_get(request->params, "requestState"));
+    request->context.request_state = json_incref(state);
     const json_t *capabilities = json_object_get(meta, MCP_META_CAPABILITIES);
     request->context.can_elicit = elicitation_is_declared(capabilities);
     request->context.has_tasks = mcp_tasks_declared(capabilities);

@@ -77,13 +77,34 @@ static json_t *visible(const json_t *value, unsigned depth)
     return take_ptr(copy);
 }
 
+/* As MCP has forms, in client/elicitation, "Requested Schema". Clients refuse other messages as a
+ * whole, and in 2026-07-28 the message is the cell's result. */
+static bool is_form(const json_t *schema)
+{
+    static const char *const types[] = {"string", "number", "integer", "boolean", "array"};
+    const char *type = rpc_text_plain(json_object_get(schema, "type"));
+    json_t *properties = json_object_get(schema, "properties");
+    const char *key = NULL;
+    json_t *property = NULL;
+    bool fits = type && strcmp(type, "object") == 0 && json_is_object(properties);
+    json_object_foreach (properties, key, property) {
+        bool known = false;
+        type = rpc_text_plain(json_object_get(property, "type"));
+        for (unsigned i = 0; type && i < sizeof types / sizeof *types; i++) {
+            known = known || strcmp(type, types[i]) == 0;
+        }
+        fits = fits && known;
+    }
+    return fits;
+}
+
 /* New: the form that is asked for, or NULL: it is none, or there is a URL to open. */
 static json_t *form_of(const json_t *params)
 {
     const json_t *mode = json_object_get(params, "mode");
     const json_t *schema = json_object_get(params, "requestedSchema");
     bool fits = (!mode || (json_is_string(mode) && strcmp(json_string_value(mode), "form") == 0)) &&
-                json_is_object(schema) && json_dumpb(schema, NULL, 0, 0) <= FORM_BYTES;
+                is_form(schema) && json_dumpb(schema, NULL, 0, 0) <= FORM_BYTES;
     return fits ? visible(schema, FORM_DEPTH) : NULL;
 }
 

@@ -170,6 +170,9 @@ n"""
         with self.asking(kind=ModernServer) as server:
             result = self.call(server, "stand.rows(page=0)", requestState="job-1-0", inputResponses={"tool #1": ACCEPT})
             self.assertIn("not run: the cell that asked", result["content"][0]["text"])
+            for state in 1, {}, "\0":
+                with self.assertRaises(KeyError):  # an error, and no result
+                    self.call(server, "stand.rows(page=0)", requestState=state, inputResponses={"tool #1": ACCEPT})
             self.assertEqual(self.requests("tools/call rows"), 0)
 
     def test_a_client_that_does_not_come_back_can_stop_the_cell_or_wait_for_it(self):
@@ -446,6 +449,16 @@ class OfModernServers(OfAnyServer, Elicitations):
                     self.assertRegex(text, "ToolError: the tool server.*" + sentence)
             self.assertEqual(server.questions, [])
             self.assertIn("{'value': 3}", self.python(server, "stand.echo(value=3)").output)
+
+    def test_what_is_no_form_is_declined_and_reaches_no_client(self):
+        wrong = [{}, [], {"type": "object"}, {"type": "x", "properties": {}}, {"type": "object", "properties": []},
+                 {"type": "object", "properties": {"a": 1}}, {"type": "object", "properties": {"a": {"type": "object"}}}]
+        with self.asking() as server:
+            for schema in wrong:
+                form = {"method": "elicitation/create", "params": {"message": "a", "requestedSchema": schema}}
+                said = self.python(server, f"print(stand.asks(result={{'inputRequests': {{'a': {form}}}}}))").output
+                self.assertEqual(said, "{'inputResponses': {'a': {'action': 'decline'}}}")
+            self.assertEqual(server.questions, [])
 
     def test_a_request_of_the_servers_which_names_no_call_is_refused(self):
         with self.asking() as server:
