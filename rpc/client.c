@@ -267,6 +267,11 @@ bool rpc_client_is_probing(const struct rpc_client *client)
     return !client->has_spoken;
 }
 
+bool rpc_client_is_modern(const struct rpc_client *client)
+{
+    return client->is_modern;
+}
+
 /* --- reading --- */
 
 static void take_response(struct rpc_client *client, const json_t *id, const json_t *result,

@@ -54,6 +54,9 @@ size_t rpc_client_unread(const struct rpc_client *client);
 /* Whether the server has not responded to the first question, also when it is closed by now. */
 bool rpc_client_is_probing(const struct rpc_client *client);
 
+/* Whether it speaks 2026-07-28; false: an older revision. */
+bool rpc_client_is_modern(const struct rpc_client *client);
+
 /* params: stolen, an object; NULL: out of memory. Calls fn once, unless it is cancelled or the
  * client closes. Returns the request's number, or 0 when out of memory. */
 unsigned rpc_client_request(struct rpc_client *client, const char *method, json_t *params,

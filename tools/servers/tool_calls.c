@@ -142,8 +142,10 @@ static void require_input(struct tool_call *call, const json_t *result)
 
 static void on_response(void *arg, const json_t *result, const json_t *error, const char *text)
 {
-    const char *kind = rpc_text_plain(json_object_get(result, "resultType"));
     struct tool_call *call = arg;
+    const char *kind = rpc_client_is_modern(call->calls->client)
+                           ? rpc_text_plain(json_object_get(result, "resultType"))
+                           : NULL; /* results of older servers may have any member */
     if (kind && strcmp(kind, "input_required") == 0) {
         require_input(call, result);
     } else if (kind && strcmp(kind, "complete") != 0) {

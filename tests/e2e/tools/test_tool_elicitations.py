@@ -402,6 +402,12 @@ class OfOlderServers(OfAnyServer, Elicitations):
             self.python(server, "stand.asks()", session="other")
             self.assertEqual(len(server.questions), 1)
 
+    def test_their_results_have_no_type(self):
+        with self.asking("--era", self.era) as server:
+            for kind in "input_required", "x":
+                code = f"""stand.odd(json='{{"resultType": "{kind}", "requestState": "1", "structuredContent": {{"a": 1}}}}')"""
+                self.assertIn("Out: {'a': 1}", self.python(server, code).output)
+
 
 class OfModernServers(OfAnyServer, Elicitations):
     """Those of 2026-07-28 ask by a result, and the call is sent again."""
