@@ -470,11 +470,7 @@ int rpc_client_new(struct loop *loop, int fd_in, int fd_out, const struct rpc_cl
         return r;
     }
     *ret_client = client;
-    if (config->legacy) {
-        initialize(client);
-    } else {
-        discover(client);
-    }
+    (config->legacy ? initialize : discover)(client);
     return 0;
 }
 
