@@ -7,6 +7,7 @@
 #include "tools/box/tool.h"
 #include "tools/consent.h"
 #include "tools/jobs/jobs.h"
+#include "tools/session/session.h"
 
 static const char often[] =
     "It needs the user's approval, and that was refused three times in this cell; the user is not "
@@ -48,10 +49,36 @@ static bool is_refused_often(const struct cell_elicitation *elicitation)
     return *elicitation->refusals >= LIMIT_TOOL_REFUSALS;
 }
 
+static bool is_listed(const struct tools *tools, const struct run *run)
+{
+    const struct cell_elicitation *elicitation = tools->elicitations->list;
+    while (elicitation && elicitation->run != run) {
+        elicitation = elicitation->next;
+    }
+    return elicitation;
+}
+
+/* The time of a run stands still as long as it has one, also behind those of others. */
+static void add(struct tools *tools, struct cell_elicitation *elicitation)
+{
+    if (!is_listed(tools, elicitation->run)) {
+        sessions_stop_clock(tools->sessions, elicitation->run, true);
+    }
+    list_append(&tools->elicitations->list, elicitation);
+}
+
+static void leave_out(struct tools *tools, struct cell_elicitation *elicitation)
+{
+    list_remove(&tools->elicitations->list, elicitation);
+    if (!is_listed(tools, elicitation->run)) {
+        sessions_stop_clock(tools->sessions, elicitation->run, false);
+    }
+}
+
 static void end(struct tools *tools, struct cell_elicitation *elicitation, const char *why,
                 const json_t *content)
 {
-    list_remove(&tools->elicitations->list, elicitation);
+    leave_out(tools, elicitation);
     elicitation->fn(elicitation, why, content);
     go_on(tools);
 }
@@ -61,7 +88,6 @@ static void nobody_responded(void *arg)
     struct cell_elicitation *elicitation = arg;
     struct tools *tools = elicitation->asker;
     ++*elicitation->refusals;
-    jobs_go_on(tools->jobs, elicitation->run);
     end(tools, elicitation, "The user did not respond.", NULL);
 }
 
@@ -78,7 +104,7 @@ static void user_responded(void *arg, enum consent_outcome outcome, const char *
         go_on(tools);
         return;
     }
-    jobs_asked(tools->jobs, call);
+    jobs_asked(call);
     *elicitation->refusals += outcome == CONSENT_REFUSED;
     if (outcome != CONSENT_GIVEN && !why) {
         why = "The call of run_python was cancelled.";
@@ -130,7 +156,7 @@ static void ask(void *ctx, struct cell_elicitation *elicitation)
     }
     elicitation->number = ++tools->elicitations->asked;
     elicitation->asker = tools;
-    list_append(&tools->elicitations->list, elicitation);
+    add(tools, elicitation);
     go_on(tools);
 }
 
@@ -141,12 +167,10 @@ static void withdraw(void *ctx, struct cell_elicitation *elicitation)
     if (elicitations->now == elicitation) {
         consents_withdraw(tools->consents, tools);
         elicitations->now = NULL;
-        jobs_asked(tools->jobs, take_ptr(elicitations->call));
-    } else if (elicitation->late.loop) {
-        loop_timer_disarm(&elicitation->late);
-        jobs_go_on(tools->jobs, elicitation->run);
+        jobs_asked(take_ptr(elicitations->call));
     }
-    list_remove(&elicitations->list, elicitation);
+    loop_timer_disarm(&elicitation->late);
+    leave_out(tools, elicitation);
     go_on(tools);
 }
 
@@ -155,7 +179,6 @@ void cell_elicitations_call_waits(struct tools *tools, const struct run *run)
     struct cell_elicitation *elicitation = late_of(tools, run);
     if (elicitation) {
         loop_timer_disarm(&elicitation->late);
-        jobs_go_on(tools->jobs, elicitation->run);
         go_on(tools);
     }
 }

@@ -263,28 +263,21 @@ struct rpc_call *jobs_ask(struct jobs *jobs, const struct run *run, const char *
     *ret_text = meanwhile ? NULL : wait->job->task.id;
     wait->asks_ns = clock_now_ns();
     loop_timer_disarm(&wait->over);
-    sessions_stop_clock(jobs->tools->sessions, wait->job->run, true);
     return wait->call;
 }
 
-void jobs_asked(struct jobs *jobs, struct rpc_call *call)
+void jobs_asked(struct rpc_call *call)
 {
     struct job_wait *wait = rpc_call_data(call);
     if (wait->until_ns > 0) {
         wait->until_ns += clock_now_ns() - wait->asks_ns;
-        loop_timer_arm(jobs->tools->loop, &wait->over, wait->until_ns, wait_over, wait);
+        loop_timer_arm(wait->job->owner->tools->loop, &wait->over, wait->until_ns, wait_over, wait);
     }
-    jobs_go_on(jobs, wait->job->run);
 }
 
 void jobs_left(struct rpc_call *call)
 {
     (void)job_wait_end(rpc_call_data(call));
-}
-
-void jobs_go_on(struct jobs *jobs, struct run *run)
-{
-    sessions_stop_clock(jobs->tools->sessions, run, false);
 }
 
 /* Returns false when there is no memory, and has ended the call then. */

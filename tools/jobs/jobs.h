@@ -55,17 +55,15 @@ unsigned jobs_number_of(const struct jobs *jobs, const char *state);
 /* A call with job or stop: waits for a job, and ends the call. */
 void jobs_wait(struct jobs *jobs, struct rpc_call *call, const json_t *arguments);
 
-/* The call that waits for the run and through which the user can be asked. The run's time stands
+/* The call that waits for the run and through which the user can be asked: its own time stands
  * still until one of the others is called. *ret_text: the state for a client that can only be asked
  * by ending the call: the run is a job then. NULL: there is no such call, and *ret_text says why.
  */
 struct rpc_call *jobs_ask(struct jobs *jobs, const struct run *run, const char **ret_text);
 /* The call goes on waiting. */
-void jobs_asked(struct jobs *jobs, struct rpc_call *call);
-/* The call is about to end; the time still stands still. */
+void jobs_asked(struct rpc_call *call);
+/* The call is about to end. */
 void jobs_left(struct rpc_call *call);
-/* It does no longer. */
-void jobs_go_on(struct jobs *jobs, struct run *run);
 
 /* A later call gives up what this job does. */
 void jobs_stop(struct jobs *jobs, unsigned number);

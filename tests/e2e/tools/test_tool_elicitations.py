@@ -245,6 +245,18 @@ class Time(Elicitations):
             self.answer(server, 0, ACCEPT)
             self.assertIn("Out: '1'", server.finish_call(call).output)
 
+    def test_it_stands_still_behind_what_another_cell_asks(self):
+        with self.asking() as server:
+            first = server.start_call("run_python", code=BEGIN + "stand.add()", session="a")
+            self.wait_for(server)
+            second = server.start_call("run_python", code=BEGIN + "stand.add()", session="b", timeout_s=2)
+            time.sleep(4)
+            self.answer(server, 0, ACCEPT)
+            self.wait_for(server, 2)
+            self.answer(server, 1, ACCEPT)
+            self.assertIn("Out: '1'", server.finish_call(first).output)
+            self.assertIn("Out: '2'", server.finish_call(second).output)
+
     def test_who_does_not_respond_for_ten_minutes_has_refused(self):
         with clock() as later, self.asking(options={"env": later.env}) as server:
             for number, seconds, said in (0, 599, "Out: '1'"), (1, 599 + 601, "not approved: stand.add. The user did not respond"):
