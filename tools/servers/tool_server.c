@@ -172,8 +172,7 @@ static void on_closed(void *arg, const char *why)
         return;
     }
     (void)snprintf(server->exit, sizeof server->exit, "%s", why);
-    loop_timer_arm(server->owner->loop, &server->listing,
-                   clock_now_ns() + EXIT_MS * CLOCK_NS_PER_MS, on_down, server);
+    loop_timer_in(server->owner->loop, &server->listing, EXIT_MS, on_down, server);
 }
 
 /* --- its tools --- */
@@ -249,8 +248,8 @@ static void list_tools(void *arg)
     server->calls.leave = false;
     server->found = json_object();
     server->pages = 0;
-    loop_timer_arm(server->owner->loop, &server->listing,
-                   clock_now_ns() + LIMIT_TOOL_SILENCE_MS * CLOCK_NS_PER_MS, on_slow_list, server);
+    loop_timer_in(server->owner->loop, &server->listing, LIMIT_TOOL_SILENCE_MS, on_slow_list,
+                  server);
     ask_for_page(server, json_object());
 }
 
