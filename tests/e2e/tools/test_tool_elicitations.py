@@ -33,6 +33,16 @@ class Elicitations(ToolsCase):
     def answer(self, server, number, answer):
         server.send({"id": server.questions[number]["id"], "result": answer})
 
+    def accept_late(self, code, in_time, too_late, *arguments):
+        """What the cell says when the user accepts just before ten minutes are over, and after them."""
+        with clock() as later, self.asking(*arguments, options={"env": later.env}) as server:
+            for number, seconds, said in (0, 599, in_time), (1, 599 + 601, too_late):
+                call = server.start_call("run_python", code=BEGIN + code)
+                self.wait_for(server, number + 1)
+                later.advance(server, seconds)
+                self.answer(server, number, ACCEPT)
+                self.assertIn(said, server.finish_call(call).text)
+
 
 class Grants(Elicitations):
     def test_each_call_is_asked_about_and_shown_as_it_is(self):
@@ -258,14 +268,8 @@ class Time(Elicitations):
             self.assertIn("Out: '2'", server.finish_call(second).output)
 
     def test_who_does_not_respond_for_ten_minutes_has_refused(self):
-        with clock() as later, self.asking(options={"env": later.env}) as server:
-            for number, seconds, said in (0, 599, "Out: '1'"), (1, 599 + 601, "not approved: stand.add. The user did not respond"):
-                call = server.start_call("run_python", code=BEGIN + "stand.add()")
-                self.wait_for(server, number + 1)
-                later.advance(server, seconds)
-                self.answer(server, number, ACCEPT)
-                self.assertIn(said, server.finish_call(call).text)
-            self.assertEqual(self.counter(), 1)
+        self.accept_late("stand.add()", "Out: '1'", "not approved: stand.add. The user did not respond")
+        self.assertEqual(self.counter(), 1)
 
     def test_the_call_does_not_become_a_job_meanwhile(self):
         with self.asking(flags=("--wait", "1")) as server:
@@ -376,13 +380,7 @@ class OfAnyServer:
             self.assertEqual(len(server.questions), 4)
 
     def test_the_time_limit_does_not_run_and_no_response_is_a_refusal(self):
-        with clock() as later, self.asking("--era", self.era, options={"env": later.env}) as server:
-            for number, seconds, said in (0, 599, "'action': 'accept'"), (1, 599 + 601, "'action': 'decline'"):
-                call = server.start_call("run_python", code=BEGIN + "stand.asks()")
-                self.wait_for(server, number + 1)
-                later.advance(server, seconds)
-                self.answer(server, number, ACCEPT)
-                self.assertIn(said, server.finish_call(call).text)
+        self.accept_late("stand.asks()", "'action': 'accept'", "'action': 'decline'", "--era", self.era)
 
     def test_a_call_that_ends_withdraws_its_servers_elicitation(self):
         with self.asking("--era", self.era) as server:
