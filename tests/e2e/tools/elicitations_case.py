@@ -1,4 +1,4 @@
-"""What the tests of questions to the user share: a client that answers when it is told to."""
+"""What the tests of questions to the user share: a client that answers when a test says so."""
 import sys
 
 from client import ROOT
