@@ -1,34 +1,40 @@
 """The file that init starts. It only reads the others, and runs loader.py.
 
 To compile all of them costs more than to start the first session, so the binary has them as bytecode of the Python that
-built it, and an interpreter with the same magic number uses that. All of them are in one file, which is read once, before
-any code runs. This file alone is compiled by each interpreter: it is short.
+built it, and an interpreter with the same magic number uses that. All of them are in one file: each is read where it is
+needed, and the rest is mapped before any code runs. This file alone is compiled by each interpreter: it is short.
 """
 import sys
 from _imp import _fix_co_filename as name_file
 from marshal import loads
 
+INDEX_BYTES = 4096  # build-aux/bytecode.py
 
-def read(name, head=b""):
-    """{name: bytecode or source}, or None where the file is for another Python; see build-aux/bytecode.py."""
+
+def read(name, offset=0, size=-1):
     with open(DIRECTORY + "/modules." + name, "rb", 0) as file:
-        data = memoryview(file.read())
-    if data[: len(head)] == head:
-        return {name: data[-before_end:][:size] for name, (before_end, size) in loads(data[len(head) :]).items()}
+        file.seek(offset)
+        return file.read(size)
 
 
-def code_of(name):
+def code_of(name, part, compile=compile):
+    """This may run after code, which may have replaced the builtins."""
     path = DIRECTORY + "/" + name + ".py"
     if not compiled:
-        return compile(files[name], path, "exec", 0, True)
-    code = loads(files[name])
+        return compile(part, path, "exec", 0, True)
+    code = loads(part)
     if code.co_filename != path:
         name_file(code, path)
     return code
 
 
 DIRECTORY = __file__.rpartition("/")[0]
-files = read("bytecode", sys.modules["_frozen_importlib_external"].MAGIC_NUMBER)
-compiled = files is not None
-files = files or read("source")
-exec(code_of("loader"))
+magic, index = sys.modules["_frozen_importlib_external"].MAGIC_NUMBER, read("bytecode", 0, INDEX_BYTES)
+compiled = index[: len(magic)] == magic
+if compiled:
+    files = loads(index[len(magic) :])  # {name: (offset, size), or bytecode}
+else:
+    from zlib import decompress
+
+    files = loads(decompress(read("source")))
+exec(code_of("loader", read("bytecode", *files["loader"]) if compiled else files["loader"]))

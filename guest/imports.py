@@ -12,7 +12,7 @@ of a session on `own` only looks up: no name, no path and no descriptor of the s
 import sys
 from _thread import get_ident
 from marshal import loads
-from posix import O_CLOEXEC, O_RDONLY, close, fstat, open as open_file, read, stat
+from posix import stat
 
 SITES = ("site-packages", "dist-packages")
 NAMED = [entry.rpartition("/")[2] in SITES for entry in sys.path] + [True]
@@ -142,17 +142,13 @@ def bytecode(file):
     """The content of its bytecode file if that belongs to this interpreter and to the source as it is, else None."""
     directory, _, name = (LIBRARY + file).rpartition("/")
     try:
-        source, fd = stat(LIBRARY + file + ".py"), open_file(directory + "/" + CACHED % name, O_RDONLY | O_CLOEXEC)
-        try:
-            data = read(fd, fstat(fd).st_size)
-        finally:
-            close(fd)
+        source, data = stat(LIBRARY + file + ".py"), load("native").content(directory + "/" + CACHED % name)
     except OSError:
         return None
     head = external.MAGIC_NUMBER + bytes(4)  # which says that it was made for a source of this time and size
     for number in int(source.st_mtime), source.st_size:
         head += (number & 0xFFFFFFFF).to_bytes(4, "little")
-    return memoryview(data)[PYC_HEAD:] if data[:PYC_HEAD] == head else None
+    return data[PYC_HEAD:] if data[:PYC_HEAD] == head else None
 
 
 def load_held():

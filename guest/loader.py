@@ -29,11 +29,19 @@ def load(name):
 def make(name):
     module = type(sys)("sandpiper." + name)
     module.__dict__.update(
-        __builtins__=__builtins__, DIRECTORY=DIRECTORY, IMPORTED=IMPORTED, SYS=SYS, load=load)
-    exec(code_of(name), module.__dict__)
+        __builtins__=__builtins__, DIRECTORY=DIRECTORY, IMPORTED=IMPORTED, SYS=SYS, load=load, map_files=map_files)
+    part = files[name]
+    exec(code_of(name, read("bytecode", *part) if type(part) is tuple else part), module.__dict__)
     loaded[name] = module
     files.pop(name, None)
     return module
+
+
+def map_files():
+    """From then on neither a path nor a descriptor matters."""
+    if compiled:
+        whole = load("native").content(DIRECTORY + "/modules.bytecode")
+        files.update((name, whole[offset:][:size]) for name, (offset, size) in list(files.items()))
 
 
 arguments = sys.argv[1:]

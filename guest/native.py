@@ -13,27 +13,46 @@ try:
 except (ImportError, OSError):
     library = None  # a trimmed Python
 
-CDECL = 1  # a flag of a ctypes function
+CDECL, PYTHON_API = 1, 4  # flags of a ctypes function
 BY_LINES = 1  # _IOLBF
+PROT_READ, MAP_PRIVATE, MAP_FAILED = 1, 2, 2 ** (8 * tuple.__itemsize__) - 1
+MEMORY_READ = 0x100  # PyBUF_READ
 SET_PDEATHSIG, SET_DUMPABLE, SIGKILL, SET_NAME = 1, 4, 9, 15
 RESTRICT_SELF = 446  # the same on all architectures
 LOG_SAME_EXEC_OFF = 1  # a flag
 
 
-def functions(*names):
+def functions(*names, **more):
     """Those of the C library, found once: a search reads pages that a fork has not; they do nothing in a Python without
     ctypes."""
     if not library:
         return [lambda *arguments: None] * len(names)
-    kind = type("function", (CFuncPtr,), {"_flags_": CDECL})
+    kind = type("function", (CFuncPtr,), {"_flags_": CDECL, **more})
     return [kind(dlsym(library, name)) for name in names]
+
+
+def simple(kind):
+    """A type of ctypes by its letter in the module struct; an object: O."""
+    return type("simple", (_SimpleCData,), {"_type_": kind})
 
 
 def write_by_lines():
     if library:
-        pointer = type("pointer", (_SimpleCData,), {"_type_": "P"})
-        size = type("size", (_SimpleCData,), {"_type_": "L"})
         setvbuf(pointer.from_address(dlsym(library, "stdout")), None, BY_LINES, size(0))
+
+
+def content(path):
+    """What a file holds, for good. It is mapped where this process cannot write it: then all processes share its pages."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        length = os.fstat(fd).st_size
+        if library and length and not os.access(path, os.W_OK):
+            address = mmap(None, size(length), PROT_READ, MAP_PRIVATE, fd, size(0))
+            if address != MAP_FAILED:
+                return memory(pointer(address), size(length), MEMORY_READ)
+        return memoryview(os.read(fd, length))
+    finally:
+        os.close(fd)
 
 
 def flush():
@@ -85,4 +104,8 @@ def set_title(title):
 
 
 setvbuf, fflush, syscall, prctl = functions("setvbuf", "fflush", "syscall", "prctl")
+if library:
+    pointer, size = simple("P"), simple("L")
+    (mmap,) = functions("mmap", _restype_=pointer)
+    (memory,) = functions("PyMemoryView_FromMemory", _flags_=CDECL | PYTHON_API, _restype_=simple("O"))
 write_by_lines()

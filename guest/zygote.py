@@ -60,6 +60,7 @@ def load_first(options):
     for name in ALWAYS:
         load(name)
     imports.hold()
+    map_files()
     if "calls" in options:
         load("tools").install()
     if sys.version_info[:2] > imports.NEWEST:
