@@ -147,6 +147,7 @@ int launch_child(struct box *box, struct fail *ret_fail)
 int launch_confine(struct box *box, struct fail *ret_fail)
 {
     int r = config_write(box, box->starting.config_fd, ret_fail);
+    r = r < 0 ? r : program_wait(ret_fail);
     if (r < 0) {
         return r;
     }

@@ -17,35 +17,84 @@
 extern const unsigned char init_image_start[];
 extern const unsigned char init_image_end[];
 
-int program_make(const char *name, const unsigned char *bytes, size_t size, struct fail *ret_fail)
+/* Sealed against writing: in CVE-2019-5736 a guest wrote to the program that ran it. The size comes
+ * first, because a limit on files (RLIMIT_FSIZE) refuses that already. */
+static int create(const char *name, size_t size, struct fail *ret_fail)
 {
-    /* Sealed against writing: in CVE-2019-5736 a guest wrote to the program that ran it. */
-    defer_close int made = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
-    if (made < 0 && errno == EINVAL) { /* before Linux 6.3 */
-        made = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    defer_close int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
+    if (fd < 0 && errno == EINVAL) { /* before Linux 6.3 */
+        fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     }
-    if (made < 0) {
+    if (fd < 0) {
         return fail_set(ret_fail, errno, "memfd for %s (sysctl vm.memfd_noexec must be below 2)",
                         name);
     }
-    int r = fd_write_all(made, bytes, size);
+    return ftruncate(fd, (off_t)size) < 0 ? fail_set(ret_fail, errno, "memfd for %s", name)
+                                          : take_fd(&fd);
+}
+
+static int fill(int fd, const unsigned char *bytes, size_t size)
+{
+    int r = fd_write_all(fd, bytes, size);
     /* Nobody reads the bytes again: unmapped, they are no memory of the server's. */
     uintptr_t into_page = (uintptr_t)bytes % (uintptr_t)sysconf(_SC_PAGESIZE);
     (void)madvise((void *)((uintptr_t)bytes - into_page), size + into_page, MADV_DONTNEED);
-    if (r == 0 && fcntl(made, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW) < 0) {
+    if (r == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW) < 0) {
         r = -errno;
     }
-    return r < 0 ? fail_set(ret_fail, -r, "memfd for %s", name) : take_fd(&made);
+    return r;
+}
+
+int program_make(const char *name, const unsigned char *bytes, size_t size, struct fail *ret_fail)
+{
+    defer_close int made = create(name, size, ret_fail);
+    int r = made < 0 ? made : fill(made, bytes, size);
+    return made < 0 ? made : r < 0 ? fail_set(ret_fail, -r, "memfd for %s", name) : take_fd(&made);
+}
+
+/* The first program that is spawned copies the image into the memfd, while the server goes on.
+ * filler_fd: where that one reports; -1: it has, or there is none. */
+static struct {
+    int fd;
+    int filler_fd;
+} image = {.fd = -1, .filler_fd = -1};
+
+static const char image_name[] = "sandpiper-init";
+
+static size_t image_size(void)
+{
+    return (size_t)(init_image_end - init_image_start);
+}
+
+static int fill_image(void)
+{
+    return fill(image.fd, init_image_start, image_size());
 }
 
 int program_fd(struct fail *ret_fail)
 {
-    static int fd = -1;
-    if (fd < 0) {
-        fd = program_make("sandpiper-init", init_image_start,
-                          (size_t)(init_image_end - init_image_start), ret_fail);
+    if (image.fd < 0) {
+        image.fd = program_make(image_name, init_image_start, image_size(), ret_fail);
     }
-    return fd;
+    return image.fd;
+}
+
+int program_wait(struct fail *ret_fail)
+{
+    int ignored = 0;
+    int r = 0;
+    if (image.filler_fd >= 0) {
+        (void)read(image.filler_fd, &ignored, sizeof ignored);
+        drop_fd(&image.filler_fd);
+        if ((fcntl(image.fd, F_GET_SEALS) & F_SEAL_WRITE) == 0) { /* perhaps it was killed */
+            r = lseek(image.fd, 0, SEEK_SET) < 0 ? -errno : fill_image();
+        }
+    }
+    if (r < 0) {
+        drop_fd(&image.fd);
+        return fail_set(ret_fail, -r, "memfd for %s", image_name);
+    }
+    return 0;
 }
 
 enum { SOCKET = 3, REPORT, PROGRAM, FIRST_TO_CLOSE };
@@ -58,7 +107,7 @@ __attribute__((noreturn)) static void spawn_failed(int report_fd)
 
 /* Parks the descriptors above those numbers first: they may lie on them. The next free ones will
  * do, so that this needs no more than three below RLIMIT_NOFILE. */
-__attribute__((noreturn)) static void spawned_child(const char *const argv[], int program,
+__attribute__((noreturn)) static void spawned_child(const char *const argv[], bool fills,
                                                     int socket_fd, int report_fd)
 {
     static const char *const envp[] = {NULL};
@@ -67,9 +116,12 @@ __attribute__((noreturn)) static void spawned_child(const char *const argv[], in
     int null = open("/dev/null", O_RDWR);
     int parked_socket = fcntl(socket_fd, F_DUPFD_CLOEXEC, FIRST_TO_CLOSE);
     int parked_report = fcntl(report_fd, F_DUPFD_CLOEXEC, FIRST_TO_CLOSE);
-    int parked_program = fcntl(program, F_DUPFD_CLOEXEC, FIRST_TO_CLOSE);
+    int parked_program = fcntl(image.fd, F_DUPFD_CLOEXEC, FIRST_TO_CLOSE);
     if (null < 0 || parked_socket < 0 || parked_report < 0 || parked_program < 0) {
         spawn_failed(report_fd);
+    }
+    if (fills && (errno = -fill_image()) != 0) {
+        spawn_failed(parked_report);
     }
     if (dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0 ||
         dup2(parked_socket, SOCKET) < 0 || dup3(parked_report, REPORT, O_CLOEXEC) < 0 ||
@@ -87,21 +139,26 @@ pid_t program_spawn(const char *const argv[], int socket_fd)
     defer_close int report_fd = -1;
     defer_close int child_report_fd = -1; /* closed by execveat(2), which leaves the pipe empty */
     int error = 0;
-    int program = program_fd(&fail);
-    if (program < 0) {
-        return program;
+    int r = program_wait(&fail);
+    bool fills = image.fd < 0;
+    r = r < 0 ? r : fd_pipe(&report_fd, &child_report_fd);
+    if (r == 0 && fills) {
+        r = image.fd = create(image_name, image_size(), &fail);
     }
-    int r = fd_pipe(&report_fd, &child_report_fd);
     if (r < 0) {
         return r;
     }
     pid_t pid = fork();
     if (pid == 0) {
-        spawned_child(argv, program, socket_fd, child_report_fd);
+        spawned_child(argv, fills, socket_fd, child_report_fd);
     }
     pid = pid < 0 ? -errno : pid;
     drop_fd(&child_report_fd);
-    if (pid > 0 && read(report_fd, &error, sizeof error) == sizeof error) {
+    if (pid < 0 && fills) {
+        drop_fd(&image.fd);
+    } else if (fills) {
+        image.filler_fd = take_fd(&report_fd);
+    } else if (pid > 0 && read(report_fd, &error, sizeof error) == sizeof error) {
         (void)waitpid(pid, NULL, 0);
         return -error;
     }

@@ -9,7 +9,8 @@
 int program_make(const char *name, const unsigned char *bytes, size_t size, struct fail *ret_fail);
 
 /* Starts init's program in another role, argv[0], in a process session of its own. Its only
- * descriptor is socket_fd, as 3. Returns the pid, or -errno if it could not be executed. */
+ * descriptor is socket_fd, as 3. Returns the pid, or -errno if it could not be executed; of the
+ * process's first such program that is not known yet, and its end of the socket closes then. */
 pid_t program_spawn(const char *const argv[], int socket_fd);
 
 /* Waits up to ms milliseconds for a child of this process. Returns whether it has exited; it is
@@ -19,5 +20,8 @@ bool program_has_ended(pid_t pid, int ms);
  * positive; sets it to 0. */
 void program_kill(pid_t *pid);
 
-/* The static program of programs/init. Returns a descriptor that this module owns, or -errno. */
+/* The static program of programs/init. Returns a descriptor that this module owns, or -errno. It
+ * can be executed after program_wait. */
 int program_fd(struct fail *ret_fail);
+/* Returns 0 or -errno; the program is then made anew when it is next needed. */
+int program_wait(struct fail *ret_fail);
