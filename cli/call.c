@@ -5,16 +5,17 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/loop.h"
 #include "base/own.h"
 #include "base/word.h"
 #include "bridge/format.h"
 #include "cli/commands.h"
-#include "cli/input.h"
 #include "cli/options.h"
 #include "cli/own_client.h"
 #include "cli/terminal.h"
 #include "rpc/code.h"
 #include "rpc/text.h"
+#include "tools/tools.h"
 
 enum { EXIT_TOOL_ERROR = 1, EXIT_USAGE = 2 };
 
@@ -96,4 +97,29 @@ int command_call(const struct options *options)
         return EXIT_TOOL_ERROR;
     }
     return print_response(options, response);
+}
+
+/* The list that a client gets, limits filled in, in the form of --format. */
+int command_schema(const struct options *options)
+{
+    struct loop *loop = NULL;
+    struct tools *tools = NULL;
+    struct options own = *options;
+    struct tools_config config = options_tools_config(&own);
+    config.ui = TOOLS_UI_OFF; /* no page is shown */
+    int code = 1;
+    if (loop_new(&loop) == 0 && tools_new(loop, &config, &tools) == 0) {
+        struct rpc_tools for_rpc = tools_for_rpc(tools);
+        json_auto_t *list = for_rpc.list(for_rpc.ctx);
+        json_auto_t *declared =
+            list ? bridge_declare(options->format, options->strict, list) : NULL;
+        if (declared &&
+            json_dumpf(declared, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(15)) == 0) {
+            (void)putchar('\n');
+            code = 0;
+        }
+    }
+    tools_free(tools);
+    loop_free(loop);
+    return code;
 }

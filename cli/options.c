@@ -10,7 +10,7 @@
 #include "base/limits.h"
 #include "cli/config_file.h"
 #include "cli/flags.h"
-#include "schema/near.h"
+#include "schema/schema.h"
 
 enum { FLAG_NUMBER = 256, HELP_COLUMN = 22, USAGE_COLUMN = 44 };
 

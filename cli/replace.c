@@ -11,7 +11,7 @@
 
 #include "base/fd.h"
 #include "base/own.h"
-#include "cli/input.h"
+#include "cli/terminal.h"
 
 enum {
     BACKUPS_MOST = 100,

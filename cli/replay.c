@@ -13,8 +13,8 @@
 #include "cli/flags.h"
 #include "cli/own_client.h"
 #include "cli/terminal.h"
-#include "record/compare.h"
 #include "record/escape.h"
+#include "record/export.h"
 #include "record/show.h"
 
 extern const struct embedded pixels[]; /* pixels.py */

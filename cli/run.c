@@ -19,7 +19,6 @@
 #include "base/parse.h"
 #include "base/word.h"
 #include "cli/commands.h"
-#include "cli/input.h"
 #include "cli/options.h"
 #include "cli/program.h"
 #include "cli/shutdown.h"

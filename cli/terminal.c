@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/buf.h"
+#include "base/limits.h"
 #include "base/own.h"
 #include "base/utf8.h"
 #include "base/word.h"
@@ -157,4 +159,25 @@ void terminal_say(const char *fmt, ...)
     (void)vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
     (void)fprintf(stderr, "sandpiper: %s\n", word_line(text, line, sizeof line));
+}
+
+enum { PIECE_BYTES = 65536 };
+
+int input_read(int fd, struct buf *out)
+{
+    for (;;) {
+        char *space = NULL;
+        if (buf_size(out) > LIMIT_FRAME_OUT_BYTES / 2) {
+            return -EFBIG;
+        }
+        int r = buf_reserve(out, PIECE_BYTES, &space);
+        if (r < 0) {
+            return r;
+        }
+        ssize_t size = TEMP_FAILURE_RETRY(read(fd, space, PIECE_BYTES));
+        if (size <= 0) {
+            return size < 0 ? -errno : 0;
+        }
+        buf_commit(out, (size_t)size);
+    }
 }

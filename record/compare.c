@@ -1,4 +1,4 @@
-#include "record/compare.h"
+#include "record/export.h"
 
 #include <regex.h>
 #include <stdio.h>
@@ -8,7 +8,6 @@
 #include "base/own.h"
 #include "base/sha256.h"
 #include "record/escape.h"
-#include "record/export.h"
 
 enum { LINES_SHOWN = 20, LINE_BYTES = 1000 };
 

@@ -1,4 +1,7 @@
 #pragma once
+#include <jansson.h>
+#include <stdbool.h>
+
 #include "record/book.h"
 
 struct buf;
@@ -32,3 +35,14 @@ void record_export_md(const struct record_book *book, const char *session, struc
                       struct buf *notes);
 void record_export_py(const struct record_book *book, const char *session, struct buf *out,
                       struct buf *notes);
+
+/* Whether code that ran again did the same. */
+
+/* Whether two figures that are not the same bytes show the same. */
+typedef bool (*record_pixels_fn)(void *arg, const char *one, const char *other); /* base64 */
+
+/* Compares two results of a cell: how it ended, what it printed to each stream, its value, its
+ * traceback and its figures. Durations, addresses and ids in texts count as the same. Appends to
+ * out what differs, each line indented by four. */
+bool record_compare(const json_t *was, const json_t *now, record_pixels_fn pixels, void *arg,
+                    struct buf *out);

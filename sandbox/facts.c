@@ -18,7 +18,6 @@
 #include "sandbox/host/python_packages.h"
 #include "sandbox/interpreter/interpreter.h"
 #include "sandbox/packages/store.h"
-#include "sandbox/plan/level.h"
 #include "sandbox/plan/plan.h"
 #include "sandbox/report/isolation.h"
 #include "sandbox/trust/trust.h"

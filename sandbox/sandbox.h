@@ -10,7 +10,7 @@
 #include "sandbox/host/python_packages.h"
 #include "sandbox/installer/installer.h"
 #include "sandbox/interpreter/session.h"
-#include "sandbox/limits/memory.h"
+#include "sandbox/limits/cgroup.h"
 #include "sandbox/packages/packages.h"
 #include "sandbox/plan/plan.h"
 #include "sandbox/protocol/init_protocol.h"

@@ -1,4 +1,4 @@
-#include "schema/near.h"
+#include "schema/schema.h"
 
 #include <stdbool.h>
 #include <stdint.h>

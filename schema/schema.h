@@ -49,3 +49,6 @@ json_t *schema_coerce(const json_t *schema, json_t *value);
  * with values that it can rely on. Nothing refers elsewhere, and patterns are bounded. NULL when
  * out of memory. */
 json_t *schema_foreign(const json_t *schema);
+
+/* The key of object that word most probably means, or NULL. Borrowed from object. */
+const char *near_key(const json_t *object, const char *word);

@@ -24,7 +24,74 @@
 
 #include "base/fd.h"
 #include "base/own.h"
+#include "sandbox/launch/child.h"
 #include "sandbox/protocol/init_protocol.h"
+
+/* Closes all descriptors that the child does not need. Among them are the server's ends of the
+ * child's own pipes: while the child has them open, it would not notice when the server exits. */
+static void child_keep_own(const struct child_setup *setup)
+{
+    int kept[5 + CGROUP_DIRECTORIES + PLAN_TREES] = {setup->go_fd, setup->error_fd, setup->init_fd,
+                                                     setup->config_fd, setup->program_fd};
+    unsigned count = 5;
+    int last = 2;
+    for (unsigned i = 0; setup->tasks && i < CGROUP_DIRECTORIES; i++) {
+        kept[count++] = setup->tasks[i];
+    }
+    for (unsigned i = 0; setup->taken && i < PLAN_TREES; i++) {
+        kept[count++] = setup->taken[i];
+    }
+    for (;;) {
+        int next = -1; /* the lowest kept descriptor above last */
+        for (unsigned i = 0; i < count; i++) {
+            if (kept[i] > last && (next < 0 || kept[i] < next)) {
+                next = kept[i];
+            }
+        }
+        if (next < 0) {
+            fd_close_range((unsigned)last + 1, ~0U);
+            return;
+        }
+        if (next > last + 1) {
+            fd_close_range((unsigned)last + 1, (unsigned)next - 1);
+        }
+        last = next;
+    }
+}
+
+/* Few control groups count the memory of sockets, and the watchdog assumes the most that one socket
+ * can hold. So that maximum is low here, and each limit is the sandbox's own:
+ * Documentation/admin-guide/sysctl/net.rst and networking/ip-sysctl.rst. Best effort: /proc/sys may
+ * be read-only, and older kernels show some of these only to the first user namespace. */
+/* Bounds what the sockets of the caller's network namespace can hold, as far as the kernel allows.
+ * Needs /proc and the namespace's capabilities. */
+static void sysctls_bound_sockets(void)
+{
+    static const struct {
+        const char *file;
+        const char *value;
+    } limits[] = {
+        /* A connection's buffers would grow to ten megabytes, which count for the whole machine
+           (tcp(7)): a guest could exhaust the memory of the host's own connections. */
+        {"ipv4/tcp_rmem", "4096 65536 131072"},
+        {"ipv4/tcp_wmem", "4096 65536 131072"},
+        /* Connections that are not yet accepted, each with data that was already sent. */
+        {"core/somaxconn", "128"},
+        {"ipv4/tcp_max_syn_backlog", "128"},
+        {"ipv4/tcp_max_tw_buckets", "4096"},
+        /* Datagrams in one socket's queue whose senders are gone; one more than this fits. */
+        {"unix/max_dgram_qlen", "1"},
+        /* Options of one socket; and, for all sockets, fragments of datagrams that wait for the
+           rest. */
+        {"core/optmem_max", "20480"},
+        {"ipv4/ipfrag_high_thresh", "262144"},
+        {"ipv6/ip6frag_high_thresh", "262144"},
+    };
+    defer_close int net_fd = open("/proc/sys/net", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    for (unsigned i = 0; net_fd >= 0 && i < sizeof limits / sizeof *limits; i++) {
+        (void)fd_write_text_at(net_fd, limits[i].file, limits[i].value);
+    }
+}
 
 enum { CHILD_ERROR_FD = WIRE_FD_COUNT, CHILD_PROGRAM_FD, CHILD_FIRST_TO_CLOSE };
 

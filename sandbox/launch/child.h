@@ -19,15 +19,6 @@ struct child_setup {
     const int *taken; /* by slot: a tree whose ids are mapped, or -1; NULL: no tree is mapped */
 };
 
-/* Closes all descriptors that the child does not need. Among them are the server's ends of the
- * child's own pipes: while the child has them open, it would not notice when the server exits. */
-void child_keep_own(const struct child_setup *setup);
-
-/* PLAN_PROTECT. Reports to the server with a struct fail with code 0 and a struct box_protected as
- * its text. 0, or -1 with errno. */
-int child_protect(const struct child_setup *setup, const struct plan_step *step,
-                  struct box_protected *found);
-
 /* The layers of an overlay, for init; -1: none. */
 struct child_layers {
     int upper_fd;
@@ -40,10 +31,6 @@ struct child_layers {
  * uses it. 0, or -1 with errno: ENODEV, no overlayfs; EOPNOTSUPP, the upper layer's file system
  * lacks what an overlay needs; EBUSY, another sandbox has the layer; others are mount(2)'s. */
 int child_overlay(const struct plan_step *step, bool in_store, struct child_layers *layers);
-
-/* Bounds what the sockets of the caller's network namespace can hold, as far as the kernel allows.
- * Needs /proc and the namespace's capabilities. */
-void sysctls_bound_sockets(void);
 
 /* Carries out the plan. Leaves only by executing init or by _exit. */
 __attribute__((noreturn)) void child_main(const struct child_setup *setup);

@@ -5,16 +5,125 @@
 #include <fcntl.h>
 #include <linux/limits.h>
 #include <linux/mount.h>
+#include <sched.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/types.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "base/own.h"
-#include "sandbox/launch/terminals.h"
+#include "sandbox/launch/child.h"
+#include "sandbox/plan/plan.h"
+#include "sandbox/workspace/walk.h"
+
+/* PLAN_PROTECT. Reports to the server with a struct fail with code 0 and a struct box_protected as
+ * its text. 0, or -1 with errno. */
+static int child_protect(const struct child_setup *setup, const struct plan_step *step,
+                         struct box_protected *found)
+{
+    struct fail reported = {};
+    bool mounts = setup->plan->namespaces != 0;
+    struct protect_root roots[PROTECT_ROOTS] = {};
+    unsigned count = 0;
+    const uint64_t rows = found->rows;
+    for (unsigned i = 0; i < setup->plan->step_count && count < PROTECT_ROOTS; i++) {
+        const struct plan_step *other = &setup->plan->steps[i];
+        if (other->kind == PLAN_PROTECT) {
+            /* While the new root is built, it is the working directory. */
+            roots[count++] = (struct protect_root){mounts ? other->target + 1 : other->target,
+                                                   mounts ? other->source : other->target};
+            if (other == step) {
+                struct protect_root first = roots[0];
+                roots[0] = roots[count - 1];
+                roots[count - 1] = first;
+            }
+        }
+    }
+    found->shared = setup->plan->workspace_shared;
+    if (protect_directory(roots, count, setup->plan->allow_write, mounts, found) < 0) {
+        return -1;
+    }
+    if (mounts && strcmp(step->target, "/work") != 0) {
+        found->rows = rows; /* protected rows of the workspace */
+    }
+    _Static_assert(sizeof *found <= sizeof reported.text);
+    memcpy(reported.text, found, sizeof *found);
+    return write(setup->error_fd, &reported, sizeof reported) == (ssize_t)sizeof reported ? 0 : -1;
+}
+
+/* Pseudo-terminals of the sandbox's own, devpts(4): another instance, so no terminal of the host is
+ * in it. The slaves have no permissions and the mount is read-only, so that nobody can open one by
+ * name or change that: only the holder of the master gets its slave (TIOCGPTPEER, as openpty(3) of
+ * glibc 2.27 does), and sessions, which have the same id, cannot reach each other's.
+ *
+ * The kernel wants an id 0 to own /dev/pts/ptmx (mknod_ptmx() in fs/devpts/inode.c), and the
+ * sandbox has none. So a process in a user namespace below makes the file system: there, the
+ * sandbox's id is 0. It works while the child builds the root, and ends before any guest exists;
+ * nobody can enter that namespace, which only the file system keeps. */
+
+enum { NO_DESCRIPTOR = 255 };
+
+/* max: what a terminal buffers (64 KiB each way) counts for no control group, tty_buffer.c. */
+static const char options[] = "newinstance,ptmxmode=666,mode=0,max=32";
+
+static bool become_root(void)
+{
+    char map[32];
+    (void)snprintf(map, sizeof map, "0 %d 1", PLAN_INSIDE_ID);
+    return fd_write_text_at(AT_FDCWD, "/proc/self/setgroups", "deny") == 0 &&
+           fd_write_text_at(AT_FDCWD, "/proc/self/uid_map", map) == 0 &&
+           fd_write_text_at(AT_FDCWD, "/proc/self/gid_map", map) == 0;
+}
+
+/* The mount's descriptor, or -1. The mount namespace that it is made in ends with this process, and
+ * with it what the mount covers there. */
+static int make(const char *path)
+{
+    if (!become_root() ||
+        mount("devpts", path, "devpts", MS_NOSUID | MS_NOEXEC | MS_RDONLY, options) < 0) {
+        return -1;
+    }
+    return (int)syscall(SYS_open_tree, AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+}
+
+/* Starts a process that makes a file system of pseudo-terminals that only the sandbox has; the
+ * caller may make namespaces. path: any directory; the caller sees no mount there. Returns the
+ * process, or -1 and errno. */
+static pid_t terminals_begin(const char *path)
+{
+    /* It shares the descriptors with this process, and exits with the number of one, without a
+     * signal. */
+    pid_t pid = (pid_t)syscall(SYS_clone, CLONE_NEWUSER | CLONE_NEWNS | CLONE_FILES, NULL, NULL,
+                               NULL, NULL);
+    if (pid == 0) {
+        int fd = make(path);
+        _exit(fd >= 0 && fd < NO_DESCRIPTOR ? fd : NO_DESCRIPTOR);
+    }
+    return pid;
+}
+
+/* Waits for that process. Returns the descriptor of its mount, which is in no namespace yet; or -1
+ * and errno. */
+static int terminals_take(pid_t pid)
+{
+    int status = 0;
+    while (waitpid(pid, &status, __WALL) < 0) {
+        if (errno != EINTR) {
+            return -1;
+        }
+    }
+    if (!WIFEXITED(status) || WEXITSTATUS(status) == NO_DESCRIPTOR) {
+        errno = EPERM;
+        return -1;
+    }
+    return WEXITSTATUS(status);
+}
 
 /* A directory that every host has and that is in no tree that the sandbox shows (a bind mount would
  * take the new root along). In the child's own mount namespace the disk is mounted over it, and

@@ -9,7 +9,6 @@
 
 #include "sandbox/host/host_facts.h"
 #include "sandbox/host/python.h"
-#include "sandbox/plan/level.h"
 #include "sandbox/plan/plan_parts.h"
 #include "sandbox/spec/spec.h"
 #include "sandbox/workspace/store.h"

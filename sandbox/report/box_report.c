@@ -2,12 +2,15 @@
  * made, or from one that was tested. */
 #include <sys/wait.h>
 
+#include "base/buf.h"
 #include "sandbox/box/box.h"
-#include "sandbox/plan/level.h"
+#include "sandbox/plan/plan.h"
 #include "sandbox/policy/landlock.h"
 #include "sandbox/report/box_report.h"
 #include "sandbox/report/isolation.h"
 #include "sandbox/report/report.h"
+#include "sandbox/spec/spec.h"
+#include "sandbox/workspace/protected.h"
 
 /* Steps that are not listed belong to the mounts. */
 static const struct {
@@ -120,4 +123,141 @@ bool box_confinement_failed(struct box *box, int status, struct fail *ret_fail)
     box->building = steps[step].protection;
     (void)fail_set(ret_fail, 0, "%s the interpreter %s", steps[step].what, box->python.path);
     return true;
+}
+
+/* The limits: the effective ones if they are known, else the requested ones. */
+static void describe_limits(const struct box_report *report, const struct box_spec *spec,
+                            struct buf *out)
+{
+    const struct box_limits *limits = &spec->limits;
+    buf_appendf(out, " Limits: %llu MiB of memory, %llu MiB of files, %u processes",
+                (unsigned long long)(limits->memory_bytes >> 20),
+                (unsigned long long)(box_spec_disk_bytes(spec) >> 20), limits->pids);
+    if (limits->cpu_milli && report->protections[BOX_PROTECTION_CPU].state != BOX_PROTECTION_OFF) {
+        buf_appendf(out, ", %g processors", limits->cpu_milli / 1000.0);
+    }
+    buf_append_text(out, ".");
+}
+
+static void describe_degraded(const struct box_report *report, struct buf *out)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < BOX_PROTECTION_COUNT; i++) {
+        if (box_report_degraded(report) & 1U << i) {
+            buf_appendf(out, "%s%s (%s)", count++ ? "; " : " Degraded on this machine: ",
+                        box_protection_name((enum box_protection)i),
+                        report->protections[i].consequence);
+        }
+    }
+    buf_append_text(out, count ? ". `sandpiper doctor` shows the fixes." : "");
+}
+
+int box_report_describe(const struct box_report *report, const struct box_spec *spec,
+                        struct buf *out)
+{
+    if (!report->usable) {
+        return buf_appendf(out, "Tools refuse to run code here: %s", report->refusal);
+    }
+    const char *walls =
+        report->level == BOX_CONTAINER
+            ? "no namespaces; no privileges, system call filters, a supervisor process"
+            : "namespaces, private root file system, no privileges, system call filters";
+    bool landlock = report->protections[BOX_PROTECTION_LANDLOCK].state == BOX_PROTECTION_ON;
+    bool full = report->level == BOX_FULL;
+    bool named = !full || (report->tested && !box_report_degraded(report));
+    buf_appendf(out, "Isolation: %s%s%s%s%s.", named ? box_level_name(report->level) : "",
+                named ? ": " : "", walls, landlock ? ", Landlock" : "",
+                report->tested ? ", all tested at start-up"
+                               : "; each is tested before any code runs");
+    describe_limits(report, spec, out);
+    describe_degraded(report, out);
+    return buf_error(out);
+}
+
+/* The protections of each isolation level, as data. */
+
+/* A protection without which no code runs, and which is on. */
+#define ALWAYS(detail)                                                                             \
+    {                                                                                              \
+        true, BOX_PROTECTION_ON, detail, ""                                                        \
+    }
+
+#define WALLS                                                                                      \
+    [BOX_PROTECTION_PRIVILEGES] = ALWAYS("no capabilities, no_new_privs, unused uid and gid"),     \
+    [BOX_PROTECTION_SECCOMP] =                                                                     \
+        ALWAYS("filters system calls by name and argument, native architecture only"),             \
+    [BOX_PROTECTION_LANDLOCK] = {false, BOX_PROTECTION_ON, "restricts files",                      \
+                                 "only the mounts protect files; code of one session can read "    \
+                                 "and change the memory of other sessions"},                       \
+    [BOX_PROTECTION_PYTHON] = ALWAYS("")
+
+static const struct level_row full[BOX_PROTECTION_COUNT] = {
+    [BOX_PROTECTION_NAMESPACES] = ALWAYS("user, mount, pid, net, ipc, uts, cgroup"),
+    [BOX_PROTECTION_MOUNTS] = ALWAYS("new root, read-only except /work, /tmp and /dev/shm"),
+    WALLS,
+};
+
+static const struct level_row without_proc[BOX_PROTECTION_COUNT] = {
+    [BOX_PROTECTION_NAMESPACES] =
+        ALWAYS("user, mount, pid, net, ipc, uts, cgroup; only the filters refuse further ones"),
+    [BOX_PROTECTION_MOUNTS] = {true, BOX_PROTECTION_DEGRADED,
+                               "new root, read-only except /work, /tmp and /dev/shm; /proc is an "
+                               "empty directory: the kernel refuses to mount a new one",
+                               "programs that read /proc, /dev/fd or /dev/stdin do not work: ps, "
+                               "psutil"},
+    WALLS,
+};
+
+static const struct level_row container[BOX_PROTECTION_COUNT] = {
+    [BOX_PROTECTION_NAMESPACES] = {false, BOX_PROTECTION_OFF, "none at this isolation level",
+                                   "code can detect other processes; hostname, kernel and users "
+                                   "are visible; no private loopback; only the filters refuse "
+                                   "System V objects"},
+    [BOX_PROTECTION_MOUNTS] = {false, BOX_PROTECTION_OFF, "none at this isolation level",
+                               "file names, sizes and times outside are visible; no private /tmp "
+                               "or /proc"},
+    [BOX_PROTECTION_PRIVILEGES] =
+        ALWAYS("no capabilities, no_new_privs; a supervisor kills all processes of the code"),
+    [BOX_PROTECTION_SECCOMP] = ALWAYS(
+        "filters system calls by name and argument, a supervisor performs some of them, native "
+        "architecture only"),
+    [BOX_PROTECTION_LANDLOCK] = ALWAYS("restricts files outside the workspace"),
+    [BOX_PROTECTION_PYTHON] = ALWAYS(""),
+};
+
+const struct level_row *level_row(enum box_level level, enum box_protection protection)
+{
+    static const struct level_row *const rows[] = {
+        [BOX_FULL] = full, [BOX_FULL_WITHOUT_PROC] = without_proc, [BOX_CONTAINER] = container};
+    return &rows[level][protection];
+}
+
+const char *box_level_name(enum box_level level)
+{
+    static const char *const names[] = {
+        [BOX_FULL] = "full",
+        [BOX_FULL_WITHOUT_PROC] = "full without /proc",
+        [BOX_CONTAINER] = "container",
+    };
+    return names[level];
+}
+
+const char *const *box_level_not_promised(enum box_level level)
+{
+    static const char *const nothing[] = {NULL};
+    static const char *const not_promised[] = {
+        "file names, sizes and times outside are visible",
+        "code can detect other processes",
+        "hostname, kernel and users are visible",
+        ("limits are checked, not enforced: memory every 25 ms if no control group limits it, disk "
+         "and inodes at least every half second"),
+        "no private /tmp, /proc or loopback",
+        "code can open device nodes in a --mount directory",
+        "code shares the container's uid if no other uid is available",
+        "if server and supervisor are killed together, code may outlive them",
+        ("without Landlock ABI 6 only seccomp restricts signals, without ABI 3 only seccomp "
+         "restricts truncation"),
+        NULL,
+    };
+    return level == BOX_CONTAINER ? not_promised : nothing;
 }

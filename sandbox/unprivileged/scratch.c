@@ -26,7 +26,7 @@
 #include "sandbox/box/cleanup.h"
 #include "sandbox/host/python.h"
 #include "sandbox/launch/launch.h"
-#include "sandbox/plan/level.h"
+#include "sandbox/plan/plan.h"
 #include "sandbox/trust/trust.h"
 #include "sandbox/unprivileged/unprivileged.h"
 

@@ -8,7 +8,7 @@
 #include "base/buf.h"
 #include "base/own.h"
 #include "base/word.h"
-#include "schema/near.h"
+#include "schema/schema.h"
 #include "tools/box/tool.h"
 #include "tools/content/mounts.h"
 #include "tools/files/listing.h"

@@ -7,7 +7,7 @@
 #include "base/own.h"
 #include "base/utf8.h"
 #include "base/word.h"
-#include "schema/near.h"
+#include "schema/schema.h"
 #include "tools/content/content.h"
 #include "tools/files/listing.h"
 #include "tools/files/path.h"

@@ -145,6 +145,11 @@ void sessions_pump(struct sessions *sessions);
 void session_send(struct session *session);
 
 /* session_messages.c */
+void session_on_call(void *arg, const struct box_message *message);
+/* The current run has ended, and so have its calls of tools, which it reports. */
+void session_calls_end(struct session *session);
+/* Reports calls that a restored state does not take back; see ledger_take_back(). */
+void session_calls_stay(struct session *session, enum ledger_scope scope, unsigned cell);
 /* Events of the sandbox. */
 void session_on_message(void *arg, const struct box_message *message);
 void session_on_cell_ended(void *arg, unsigned processes);
@@ -167,13 +172,6 @@ void session_packages_check(struct session *session);
 void session_packages_supply(struct session *session, const struct box_message *message);
 /* Drops the installation when SUPPLYING ends before it. */
 void session_packages_forget(struct session *session);
-
-/* session_calls.c */
-void session_on_call(void *arg, const struct box_message *message);
-/* The current run has ended, and so have its calls of tools, which it reports. */
-void session_calls_end(struct session *session);
-/* Reports calls that a restored state does not take back; see ledger_take_back(). */
-void session_calls_stay(struct session *session, enum ledger_scope scope, unsigned cell);
 
 /* session_files.c */
 /* Whether the keeper does not know yet that the current run begins, and the step that tells it. */

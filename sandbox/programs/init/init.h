@@ -42,10 +42,6 @@ struct init {
     int signal_fd;
 };
 
-/* settings.c: maps and parses what the server has written. The memfd is sealed, and only init has
- * it. */
-bool settings_load(struct init *init);
-
 /* supervisor.c: for a sandbox without a pid namespace. WIRE_STEP_NONE, or the step that failed. */
 enum wire_step supervisor_begin(struct init *init);
 /* How a child hands the listener of its first filter to the supervisor. listener_pair() makes a
@@ -53,7 +49,6 @@ enum wire_step supervisor_begin(struct init *init);
  * through the second end and closes that, or returns false with errno. listener_take() blocks until
  * it arrives. */
 int listener_pair(const struct init *init, int ends[2]);
-bool listener_give(const struct init *init, int to_fd);
 void listener_take(struct init *init, int ends[2]);
 
 /* restrict_guest.c: takes from this process all that the guest must not have. control_fd becomes

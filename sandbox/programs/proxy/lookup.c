@@ -1,7 +1,9 @@
 /* Resolves names with a small client of our own, because the C library's resolver opens files and
  * loads plug-ins, and this process can do neither. Names are resolved as written, without search
  * domains. What the host's own table knows is not queried. */
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -270,4 +272,20 @@ size_t lookup_addresses(const struct lookup *lookup,
         count += family->count;
     }
     return count;
+}
+
+int connect_start(const struct egress_address *address, uint16_t port, int type)
+{
+    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(port)};
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
+    bool is_v4 = address_is_v4(address);
+    memcpy(&v4.sin_addr, address->bytes + 12, sizeof v4.sin_addr);
+    memcpy(&v6.sin6_addr, address->bytes, sizeof v6.sin6_addr);
+    defer_close int fd = socket(is_v4 ? AF_INET : AF_INET6, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+        return -errno;
+    }
+    int r = is_v4 ? connect(fd, (const struct sockaddr *)&v4, sizeof v4)
+                  : connect(fd, (const struct sockaddr *)&v6, sizeof v6);
+    return r < 0 && errno != EINPROGRESS ? -errno : take_fd(&fd);
 }

@@ -65,15 +65,11 @@ struct proxy {
 void proxy_tell(struct proxy *proxy, enum egress_notice_kind kind,
                 const struct egress_event *event);
 
-/* restrict.c: drops what this process does not need. False: a step failed. */
-bool proxy_confine(const struct egress_config *config);
-
-/* connect.c: starts to connect a socket to an address, without blocking. type: SOCK_STREAM or
+/* lookup.c */
+/* Starts to connect a socket to an address, without blocking. type: SOCK_STREAM or
  * SOCK_DGRAM. Returns the descriptor, or -errno if the address is known to be unreachable at
  * once. */
 int connect_start(const struct egress_address *address, uint16_t port, int type);
-
-/* lookup.c */
 void lookup_want(struct proxy *proxy, unsigned row, uint64_t now_ns);
 void lookup_poll(const struct lookup *lookup, struct pollfd *ret_polled); /* fd -1: nothing */
 /* Must be called when something has arrived or the deadline has passed. */

@@ -6,7 +6,7 @@
 
 #include "base/buf.h"
 #include "base/own.h"
-#include "sandbox/plan/level.h"
+#include "sandbox/plan/plan.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/workspace/store.h"
 #include "tests/unit/unit.h"
