@@ -1,6 +1,7 @@
 #include "tools/install/requirement.h"
 
 #include <fnmatch.h>
+#include <regex.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,21 +14,6 @@
 static bool is_word(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-}
-
-static bool is_name(char c)
-{
-    return is_word(c) || c == '-' || c == '_' || c == '.';
-}
-
-static bool is_version(char c)
-{
-    return is_name(c) || c == '*' || c == '+' || c == '!';
-}
-
-static const char *skip_blanks(const char *at)
-{
-    return at + strspn(at, " \t");
 }
 
 char *requirement_normalise(const char *name, size_t size, char *out, size_t out_size)
@@ -49,81 +35,27 @@ char *requirement_normalise(const char *name, size_t size, char *out, size_t out
     return out;
 }
 
-/* Takes a name at the front of *at and moves *at after it: letters and digits at both ends. */
-static size_t take_name(const char **at)
-{
-    const char *begin = *at;
-    while (is_name(**at)) {
-        (*at)++;
-    }
-    size_t size = (size_t)(*at - begin);
-    return size > 0 && is_word(begin[0]) && is_word(begin[size - 1]) ? size : 0;
-}
+#define BLANKS "[ \t]*"
+#define NAME "[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?"
+#define EXTRAS "\\[" BLANKS "(" NAME BLANKS "," BLANKS ")*(" NAME BLANKS ")?\\]" BLANKS
+#define VERSION "(===?|~=|!=|<=?|>=?)" BLANKS "[A-Za-z0-9._*+!-]+" BLANKS
+#define VERSIONS "(" VERSION "," BLANKS ")*(" VERSION ")?"
 
-/* Takes "[a, b]" after a name. */
-static bool take_extras(const char **at)
+/* How many bytes at the front are a requirement without its marker. *ret_length: those of its
+ * name. */
+static size_t match(const char *text, size_t *ret_length)
 {
-    if (**at != '[') {
-        return true;
+    static const char form[] =
+        "^(" NAME ")" BLANKS "(" EXTRAS ")?(" VERSIONS "|\\(" BLANKS VERSIONS "\\)" BLANKS ")";
+    static regex_t compiled;
+    static bool is_compiled;
+    regmatch_t found[2] = {};
+    is_compiled = is_compiled || regcomp(&compiled, form, REG_EXTENDED) == 0;
+    if (!is_compiled || regexec(&compiled, text, 2, found, 0) != 0) {
+        found[0].rm_eo = found[1].rm_eo = 0;
     }
-    *at = skip_blanks(*at + 1);
-    while (**at != ']') {
-        if (take_name(at) == 0) {
-            return false;
-        }
-        *at = skip_blanks(*at);
-        if (**at == ',') {
-            *at = skip_blanks(*at + 1);
-        } else if (**at != ']') {
-            return false;
-        }
-    }
-    *at = skip_blanks(*at + 1);
-    return true;
-}
-
-/* Takes one of PEP 440's operators. */
-static bool take_operator(const char **at)
-{
-    static const char *const operators[] = {"===", "==", "~=", "!=", "<=", ">=", "<", ">"};
-    for (unsigned i = 0; i < sizeof operators / sizeof *operators; i++) {
-        size_t size = strlen(operators[i]);
-        if (strncmp(*at, operators[i], size) == 0) {
-            *at = skip_blanks(*at + size);
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Takes ">=1.2, <2", maybe in parentheses. */
-static bool take_versions(const char **at)
-{
-    bool parenthesis = **at == '(';
-    if (parenthesis) {
-        *at = skip_blanks(*at + 1);
-    }
-    while (take_operator(at)) {
-        const char *begin = *at;
-        while (is_version(**at)) {
-            (*at)++;
-        }
-        if (*at == begin) {
-            return false;
-        }
-        *at = skip_blanks(*at);
-        if (**at != ',') {
-            break;
-        }
-        *at = skip_blanks(*at + 1);
-    }
-    if (parenthesis) {
-        if (**at != ')') {
-            return false;
-        }
-        *at = skip_blanks(*at + 1);
-    }
-    return true;
+    *ret_length = (size_t)found[1].rm_eo;
+    return (size_t)found[0].rm_eo;
 }
 
 /* Whether this is a path or a URL, not a name: a name cannot contain these. */
@@ -183,20 +115,13 @@ const char *requirement_check(const char *requirement, size_t size,
                           text);
         }
     }
-    const char *begin = skip_blanks(requirement);
-    const char *at = begin;
-    size_t length = take_name(&at);
-    const char *behind = skip_blanks(at);
-    bool whole = length > 0 && length < REQUIREMENT_NAME_BYTES && !is_place(begin);
-    at = behind;
-    whole = whole && take_extras(&at) && take_versions(&at);
-    if (whole && *at == ';') {
-        at = skip_blanks(at + 1);
-        whole = *at != '\0';
-        at += strlen(at);
-    }
-    if (!whole || *at != '\0') {
-        const char *mistake = common_mistake(begin, *at ? at : behind);
+    const char *begin = requirement + strspn(requirement, " \t");
+    size_t length = 0;
+    const char *at = begin + match(begin, &length);
+    bool whole = length > 0 && length < REQUIREMENT_NAME_BYTES && !is_place(begin) &&
+                 (*at == '\0' || (*at == ';' && at[1 + strspn(at + 1, " \t")]));
+    if (!whole) {
+        const char *mistake = common_mistake(begin, at);
         return refuse(requirement, size, mistake ? mistake : wrong, text);
     }
     (void)requirement_normalise(begin, length, name, REQUIREMENT_NAME_BYTES);
