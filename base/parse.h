@@ -1,9 +1,10 @@
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /* Strict number parsing: the whole text must match, no sign, no white space, no overflow.
- * All but the last three return 0 or -EINVAL / -ERANGE and write the output only on success. */
+ * All but the last four return 0 or -EINVAL / -ERANGE and write the output only on success. */
 
 /* The decimal digits at the front of text; *ret_rest is what follows them. */
 int parse_digits(const char *text, uint64_t *ret_value, const char **ret_rest);
@@ -20,8 +21,9 @@ int parse_seconds(const char *text, uint64_t *ret_ms);
 /* A decimal fraction with up to three digits ("1.5"), in thousandths. */
 int parse_milli(const char *text, uint64_t *ret_milli);
 
-/* The value of a hexadecimal digit of either case, or -1. */
-int parse_hex_digit(char c);
+/* Decodes percent-encoding (RFC 3986, section 2.1) into out, with a NUL behind it. Returns its
+ * size; -1: it is malformed, has a NUL or does not fit. */
+ssize_t parse_percent(const char *text, size_t size, char *out, size_t out_size);
 
 /* A line of the table of mounts, proc_pid_mountinfo(5). Points into its text. */
 struct parsed_mount {

@@ -39,25 +39,10 @@ static bool is_canonical(const char *path)
     return true;
 }
 
-/* Decodes what RFC 3986 section 2.1 encodes. False for what is no path alone, or too long. */
+/* False for what is no path alone, or too long. */
 static bool decode(const char *uri, char out[LIMIT_PATH_BYTES])
 {
-    size_t size = 0;
-    for (; *uri; uri++) {
-        int value = (unsigned char)*uri;
-        if (*uri == '%') {
-            int high = parse_hex_digit(uri[1]);
-            int low = high < 0 ? -1 : parse_hex_digit(uri[2]);
-            value = low < 0 ? 0 : high << 4 | low;
-            uri += low < 0 ? 0 : 2;
-        }
-        if (value == 0 || *uri == '?' || *uri == '#' || size == LIMIT_PATH_BYTES - 1) {
-            return false;
-        }
-        out[size++] = (char)value;
-    }
-    out[size] = '\0';
-    return true;
+    return !strpbrk(uri, "?#") && parse_percent(uri, strlen(uri), out, LIMIT_PATH_BYTES) >= 0;
 }
 
 /* What follows prefix in uri; NULL: uri begins otherwise. */

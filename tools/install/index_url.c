@@ -6,28 +6,14 @@
 
 #include "base/parse.h"
 
-/* Decodes percent-encoding (RFC 3986, section 2.1); refuses what a netrc file cannot hold. */
+/* Refuses what a netrc file cannot hold. */
 static bool decode(const char *text, size_t size, char *out, size_t out_size)
 {
-    size_t length = 0;
-    for (size_t i = 0; i < size; i++) {
-        char c = text[i];
-        if (c == '%') {
-            int high = i + 2 < size ? parse_hex_digit(text[i + 1]) : -1;
-            int low = high >= 0 ? parse_hex_digit(text[i + 2]) : -1;
-            if (low < 0) {
-                return false;
-            }
-            c = (char)(high * 16 + low);
-            i += 2;
-        }
-        if (length + 1 >= out_size || (unsigned char)c <= ' ' || c == 0x7f) {
-            return false;
-        }
-        out[length++] = c;
+    ssize_t length = parse_percent(text, size, out, out_size);
+    for (ssize_t i = 0; i < length; i++) {
+        length = (unsigned char)out[i] <= ' ' || out[i] == 0x7f ? -1 : length;
     }
-    out[length] = '\0';
-    return true;
+    return length >= 0;
 }
 
 /* "host", "host:port", "[::1]:port". */

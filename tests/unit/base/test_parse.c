@@ -30,13 +30,17 @@ static void units_are_powers_of_1024(void **)
     assert_int_equal(parse_size("1KX", &value), -EINVAL);
 }
 
-static void hexadecimal_digits_have_two_cases(void **)
+static void percent_encoding_is_decoded_whole_or_not_at_all(void **)
 {
-    static const char digits[] = "0123456789abcdefABCDEF";
-    for (int c = -128; c < 128; c++) {
-        const char *found = c ? strchr(digits, c) : NULL;
-        int value = found ? (int)(found - digits) : -1;
-        assert_int_equal(parse_hex_digit((char)c), value > 15 ? value - 6 : value);
+    static const char *const wrong[] = {"%",   "%4",    "%4g",  "% 41",
+                                        "%-1", "%0x41", "a%00", "12345678"};
+    char out[8];
+    assert_int_equal(parse_percent("a%2Fb%c3", 8, out, sizeof out), 4);
+    assert_string_equal(out, "a/b\xc3");
+    assert_int_equal(parse_percent("%41b", 3, out, sizeof out), 1);
+    assert_string_equal(out, "A");
+    for (unsigned i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_int_equal(parse_percent(wrong[i], strlen(wrong[i]), out, sizeof out), -1);
     }
 }
 
@@ -95,7 +99,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_are_whole_texts),
         cmocka_unit_test(units_are_powers_of_1024),
-        cmocka_unit_test(hexadecimal_digits_have_two_cases),
+        cmocka_unit_test(percent_encoding_is_decoded_whole_or_not_at_all),
         cmocka_unit_test(seconds_have_three_decimals),
         cmocka_unit_test(a_table_of_mounts_is_read_line_by_line),
         cmocka_unit_test(a_field_is_the_number_behind_its_name),
