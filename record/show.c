@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/buf.h"
+#include "base/json.h"
 #include "base/own.h"
 #include "record/escape.h"
 
@@ -48,11 +49,9 @@ void record_clock(const json_t *event, struct buf *out)
 
 static void show_output(const struct page *page, const json_t *result)
 {
-    size_t i = 0;
-    json_t *piece = NULL;
-    json_array_foreach (json_object_get(result, "output"), i, piece) {
-        bool is_error = strcmp(json_string_value(json_array_get(piece, 0)), "stderr") == 0;
-        block(page, is_error ? WRONG : NORMAL, "  ", json_array_get(piece, 1));
+    for (struct json_each piece = {json_object_get(result, "output")}; json_next(&piece);) {
+        bool is_error = strcmp(json_string_value(json_array_get(piece.value, 0)), "stderr") == 0;
+        block(page, is_error ? WRONG : NORMAL, "  ", json_array_get(piece.value, 1));
     }
     json_int_t bytes = record_number(result, "output_bytes", 0);
     if (bytes > 0) {
@@ -63,12 +62,11 @@ static void show_output(const struct page *page, const json_t *result)
 
 static void show_images(const struct page *page, const json_t *result)
 {
-    size_t i = 0;
-    json_t *path = NULL;
-    json_array_foreach (json_object_get(result, "image_files"), i, path) {
-        if (json_is_string(path)) {
+    for (struct json_each path = {json_object_get(result, "image_files")}; json_next(&path);) {
+        if (json_is_string(path.value)) {
             buf_append_text(page->out, "  [figure ");
-            record_escape_line(page->out, json_string_value(path), json_string_length(path));
+            record_escape_line(page->out, json_string_value(path.value),
+                               json_string_length(path.value));
             buf_append_text(page->out, "]\n");
         }
     }
@@ -105,13 +103,11 @@ static void show_cell(const struct page *page, const struct record_entry *entry)
 
 static void list_installed(struct buf *out, const json_t *event)
 {
-    size_t i = 0;
-    json_t *item = NULL;
-    json_array_foreach (json_object_get(event, "installed"), i, item) {
-        buf_append_text(out, i ? ", " : ": ");
-        text_of(out, item, "name");
+    for (struct json_each item = {json_object_get(event, "installed")}; json_next(&item);) {
+        buf_append_text(out, item.index ? ", " : ": ");
+        text_of(out, item.value, "name");
         buf_append_text(out, " ");
-        text_of(out, item, "version");
+        text_of(out, item.value, "version");
     }
 }
 
@@ -166,8 +162,6 @@ void record_title(const struct record_entry *entry, struct buf *out)
 
 static void show_other(const struct page *page, const struct record_entry *entry)
 {
-    size_t i = 0;
-    json_t *block_of = NULL;
     buf_append_text(page->out, page->colours[BOLD]);
     record_title(entry, page->out);
     buf_append_text(page->out, page->colours[NORMAL]);
@@ -178,8 +172,9 @@ static void show_other(const struct page *page, const struct record_entry *entry
         block(page, CODE, "| ",
               json_object_get(json_object_get(entry->event, "arguments"), "content"));
     }
-    json_array_foreach (json_object_get(entry->event, "content"), i, block_of) {
-        block(page, DIM, "  ", json_object_get(block_of, "text"));
+    for (struct json_each block_of = {json_object_get(entry->event, "content")};
+         json_next(&block_of);) {
+        block(page, DIM, "  ", json_object_get(block_of.value, "text"));
     }
     buf_append_text(page->out, "\n");
 }
@@ -288,19 +283,17 @@ static const char *setting_of(const char *outcome)
  * after it. */
 static void append_setting(const struct record_book *book, const char *flag, struct buf *out)
 {
-    size_t i = 0;
-    json_t *row = NULL;
     flag += strspn(flag, "-");
     size_t size = strcspn(flag, " =");
-    json_array_foreach (json_object_get(book->start, "settings"), i, row) {
-        const char *name = record_text(row, "name");
+    for (struct json_each row = {json_object_get(book->start, "settings")}; json_next(&row);) {
+        const char *name = record_text(row.value, "name");
         if (strlen(name) == size && strncmp(name, flag, size) == 0) {
             buf_append_text(out, "  setting: --");
-            text_of(out, row, "name");
+            text_of(out, row.value, "name");
             buf_append_text(out, " ");
-            text_of(out, row, "value");
+            text_of(out, row.value, "value");
             buf_append_text(out, " (");
-            text_of(out, row, "source");
+            text_of(out, row.value, "source");
             buf_append_text(out, ")\n");
         }
     }

@@ -2,6 +2,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/own.h"
 #include "schema/keyword.h"
 #include "schema/schema.h"
@@ -94,20 +95,18 @@ json_t *schema_coerce(const json_t *schema, json_t *value)
 {
     json_auto_t *copy = NULL;
     const json_t *properties = json_object_get(schema, "properties");
-    const char *key = NULL;
-    json_t *old = NULL;
     if (!json_is_object(value)) {
         return json_incref(value);
     }
-    json_object_foreach (value, key, old) {
-        const json_t *property = json_object_get(properties, key);
+    for (struct json_each old = {value}; json_next_member(&old);) {
+        const json_t *property = json_object_get(properties, old.key);
         if (!property) {
             continue;
         }
-        bool drop = is_none(property, old) && !keyword_requires(schema, key);
-        json_auto_t *coerced = drop ? NULL : coerce_value(property, old);
+        bool drop = is_none(property, old.value) && !keyword_requires(schema, old.key);
+        json_auto_t *coerced = drop ? NULL : coerce_value(property, old.value);
         if ((!drop && !coerced) ||
-            (coerced != old && coerce_replace(&copy, value, key, coerced) < 0)) {
+            (coerced != old.value && coerce_replace(&copy, value, old.key, coerced) < 0)) {
             return NULL;
         }
     }
@@ -132,12 +131,9 @@ static bool is_plain_pattern(const json_t *pattern)
 
 static json_t *properties_of(const json_t *properties, unsigned depth)
 {
-    json_t *object = (json_t *)(uintptr_t)properties; /* jansson's iterators take no const */
     json_t *known = json_object();
-    const char *key = NULL;
-    json_t *property = NULL;
-    json_object_foreach (object, key, property) {
-        (void)json_object_set_new(known, key, foreign(property, depth + 1));
+    for (struct json_each property = {properties}; json_next_member(&property);) {
+        (void)json_object_set_new(known, property.key, foreign(property.value, depth + 1));
     }
     return known;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/limits.h"
 #include "base/own.h"
 #include "record/record.h"
@@ -205,16 +206,14 @@ static void set_output(struct run *run, json_t *event)
 static void set_images(struct run *run, const json_t *images, json_t *event)
 {
     json_t *list = json_array();
-    size_t i = 0;
-    json_t *block = NULL;
-    json_array_foreach (images, i, block) {
-        json_t *data = json_object_get(block, "data");
+    for (struct json_each block = {images}; json_next(&block);) {
+        json_t *data = json_object_get(block.value, "data");
         char hash[SHA256_TEXT];
         size_t size = json_string_length(data);
         if (!data) {
             continue;
         }
-        json_t *image = json_pack("{s:O}", "mime", json_object_get(block, "mimeType"));
+        json_t *image = json_pack("{s:O}", "mime", json_object_get(block.value, "mimeType"));
         if (record_has_space(run->recording.record, size)) {
             set(image, "data", json_incref(data));
         } else {
