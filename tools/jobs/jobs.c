@@ -218,18 +218,22 @@ static void wait_over(void *arg)
     }
 }
 
-/* Beside the call that began the run there may be others, which wait for its job. */
+/* Beside the call that began the run there may be others, which wait for its job. The one that is
+ * made again with the user's response comes first. */
 static struct job_wait *wait_that_asks(const struct jobs *jobs, const struct run *run)
 {
     const struct job *job = jobs->list;
+    struct job_wait *found = NULL;
     while (job && job->run != run) {
         job = job->next;
     }
-    struct job_wait *wait = job ? job->waits : NULL;
-    while (wait && !rpc_call_can_elicit(wait->call)) {
-        wait = wait->next;
+    for (struct job_wait *wait = job ? job->waits : NULL; wait; wait = wait->next) {
+        if (rpc_call_can_elicit(wait->call) &&
+            (!found || (rpc_call_state(wait->call) && !rpc_call_state(found->call)))) {
+            found = wait;
+        }
     }
-    return wait;
+    return found;
 }
 
 /* Whether the cell can go on without the call, whose client makes it again. */

@@ -100,14 +100,19 @@ sorted(said)"""
 class Modern(Elicitations):
     """Clients of 2026-07-28 are asked by a result; the same cell goes on when they make the call again."""
 
-    def call(self, server, code, arguments=None, **more):
+    def start(self, server, code, arguments=None, **more):
         params = {"name": "run_python", "arguments": arguments or {"code": BEGIN + code}, "_meta": {
             META + "protocolVersion": "2026-07-28", META + "clientCapabilities": {"elicitation": {}}}, **more}
-        return server.request("tools/call", params)["result"]
+        return server.start("tools/call", params)
+
+    def call(self, server, code, arguments=None, **more):
+        return server.wait(self.start(server, code, arguments, **more))["result"]
+
+    def given(self, asked, *answers):
+        return {"inputResponses": dict(zip(asked["inputRequests"], answers)), "requestState": asked["requestState"]}
 
     def again(self, server, code, asked, *answers, **more):
-        responses = dict(zip(asked["inputRequests"], answers))
-        return self.call(server, code, inputResponses=responses, requestState=asked["requestState"], **more)
+        return self.call(server, code, **self.given(asked, *answers), **more)
 
     def test_the_cell_waits_and_goes_on(self):
         with self.asking(kind=ModernServer) as server:
@@ -160,6 +165,16 @@ n"""
             self.assertIn("stopped: job 1", stopped["content"][0]["text"])
             self.assertIn("Out: 1", self.python(server, "1").output)
             self.assertEqual(self.counter(), 0)
+
+    def test_a_response_counts_though_another_call_waits_for_the_job_too(self):
+        with self.asking(kind=ModernServer) as server:
+            for job, order in (1, 1), (2, -1):
+                given = self.given(self.call(server, "stand.add()"), ACCEPT)
+                calls = [("stand.add()", None, given), ("", {"job": job}, {})][::order]
+                with server.at_once():
+                    calls = [self.start(server, code, arguments, **more) for code, arguments, more in calls]
+                for call in calls:
+                    self.assertIn(f"Out: '{job}'", server.wait(call)["result"].get("content", [{}])[0].get("text", "asked again"))
 
     def test_without_a_free_job_it_is_refused_with_the_reason(self):
         with self.asking(kind=ModernServer, flags=("--wait", "25", "--jobs", "1")) as server:
