@@ -1,5 +1,6 @@
 #include "tools/servers/ledger.h"
 
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +9,7 @@
 #include "base/clock.h"
 #include "base/own.h"
 
-enum { ROWS = 4096, GROW = 16, SHOWN = 8 };
+enum { ROWS = 1 << 16, GROW = 16, SHOWN = 8 };
 #define TIMES "\xC3\x97"
 
 void ledger_done(struct ledger *ledger)
@@ -34,15 +35,12 @@ static struct ledger_row *find(const struct ledger *ledger, unsigned cell, const
  * too many rather than too few. */
 static struct ledger_row *add_row(struct ledger *ledger, unsigned cell, const char *label)
 {
-    if (ledger->count == ROWS) {
-        for (unsigned i = ledger->count; i-- > 0;) {
-            if (strcmp(ledger->rows[i].label, label) == 0) {
-                ledger->rows[i].cell = cell;
-                ledger->rows[i].gone = false;
-                return &ledger->rows[i];
-            }
+    for (unsigned i = ledger->count; ledger->count >= ROWS && i-- > 0;) {
+        if (strcmp(ledger->rows[i].label, label) == 0) {
+            ledger->rows[i].cell = cell;
+            ledger->rows[i].gone = false;
+            return &ledger->rows[i];
         }
-        return NULL;
     }
     if (ledger->count % GROW == 0) {
         struct ledger_row *grown =
@@ -83,77 +81,63 @@ void ledger_responded(struct ledger *ledger, unsigned cell, const char *label, u
     }
 }
 
-/* A sum over several cells, or of one. */
-struct line {
-    const char *label;
-    unsigned count;
-    uint64_t ns;
-};
-
-/* What a list is of: rows that are chosen, and which of their numbers. */
-struct list {
-    bool (*chosen)(const struct ledger_row *row, const void *arg);
-    const void *arg;
-    unsigned (*number)(const struct ledger_row *row);
-    bool timed;
-};
-
-static struct line sum_of(const struct ledger *ledger, const struct list *list, unsigned first)
+/* New: label → the sum of a number of the chosen rows, in their order. */
+static json_t *sum(const struct ledger *ledger,
+                   bool (*chosen)(const struct ledger_row *row, const void *arg), const void *arg,
+                   uint64_t (*number)(const struct ledger_row *row))
 {
-    struct line line = {.label = ledger->rows[first].label};
+    json_t *sums = json_object();
     for (unsigned i = 0; i < ledger->count; i++) {
         const struct ledger_row *row = &ledger->rows[i];
-        if (list->chosen(row, list->arg) && strcmp(row->label, line.label) == 0) {
-            if (i < first && list->number(row) > 0) {
-                return (struct line){}; /* it has been listed there */
-            }
-            line.count += list->number(row);
-            line.ns += row->ns;
+        uint64_t more = chosen(row, arg) ? number(row) : 0;
+        if (more > 0) {
+            json_int_t before = json_integer_value(json_object_get(sums, row->label));
+            (void)json_object_set_new(sums, row->label, json_integer(before + (json_int_t)more));
         }
     }
-    return line;
+    return sums;
 }
 
-/* Appends the sums, and before in front of the first. */
-static void append_list(const struct ledger *ledger, const struct list *list, const char *before,
-                        struct buf *text)
+/* Appends counts, and before in front of the first. times: NULL, or in nanoseconds. Frees both. */
+static void append_sums(struct buf *text, const char *before, json_t *counts, json_t *times)
 {
     unsigned shown = 0;
-    unsigned more = 0;
-    for (unsigned i = 0; i < ledger->count; i++) {
-        if (!list->chosen(&ledger->rows[i], list->arg)) {
-            continue;
+    const char *label = NULL;
+    json_t *count = NULL;
+    json_object_foreach (counts, label, count) {
+        if (shown == SHOWN) {
+            (void)buf_appendf(text, " and %zu more", json_object_size(counts) - SHOWN);
+            break;
         }
-        struct line line = sum_of(ledger, list, i);
-        more += line.count > 0 && shown == SHOWN;
-        if (line.count == 0 || shown == SHOWN) {
-            continue;
-        }
-        (void)buf_append_text(text, shown++ ? ", " : before);
-        (void)buf_append_text(text, line.label);
-        (void)buf_appendf(text, " " TIMES "%u", line.count);
-        if (list->timed) {
-            (void)buf_appendf(text, " (%.1f s)", (double)line.ns / (double)CLOCK_NS_PER_S);
+        (void)buf_appendf(text, "%s%s " TIMES "%lld", shown++ ? ", " : before, label,
+                          json_integer_value(count));
+        if (times) {
+            double ns = (double)json_integer_value(json_object_get(times, label));
+            (void)buf_appendf(text, " (%.1f s)", ns / (double)CLOCK_NS_PER_S);
         }
     }
-    if (more > 0) {
-        (void)buf_appendf(text, " and %u more", more);
-    }
+    json_decref(counts);
+    json_decref(times);
 }
 
-static unsigned number_of_all(const struct ledger_row *row)
+static uint64_t number_of_all(const struct ledger_row *row)
 {
     return row->done + row->unknown;
 }
 
-static unsigned number_of_done(const struct ledger_row *row)
+static uint64_t number_of_done(const struct ledger_row *row)
 {
     return row->done;
 }
 
-static unsigned number_of_unknown(const struct ledger_row *row)
+static uint64_t number_of_unknown(const struct ledger_row *row)
 {
     return row->unknown;
+}
+
+static uint64_t number_of_ns(const struct ledger_row *row)
+{
+    return row->ns;
 }
 
 static bool is_of_cell(const struct ledger_row *row, const void *cell)
@@ -163,7 +147,8 @@ static bool is_of_cell(const struct ledger_row *row, const void *cell)
 
 void ledger_list(const struct ledger *ledger, unsigned cell, struct buf *text)
 {
-    append_list(ledger, &(struct list){is_of_cell, &cell, number_of_all, true}, "", text);
+    append_sums(text, "", sum(ledger, is_of_cell, &cell, number_of_all),
+                sum(ledger, is_of_cell, &cell, number_of_ns));
 }
 
 struct scope {
@@ -189,12 +174,10 @@ void ledger_take_back(struct ledger *ledger, enum ledger_scope scope, unsigned c
     for (unsigned at = newest; at > 0; at = ledger->rows[at - 1].before) {
         ledger->rows[at - 1].stays = true;
     }
-    append_list(ledger, &(struct list){is_taken_back, &chosen, number_of_done, false},
-                "not undone: ", text);
+    append_sums(text, "not undone: ", sum(ledger, is_taken_back, &chosen, number_of_done), NULL);
     char before[32];
     (void)snprintf(before, sizeof before, "%sunknown: ", buf_size(text) > 0 ? separator : "");
-    append_list(ledger, &(struct list){is_taken_back, &chosen, number_of_unknown, false}, before,
-                text);
+    append_sums(text, before, sum(ledger, is_taken_back, &chosen, number_of_unknown), NULL);
     for (unsigned i = 0; i < ledger->count; i++) {
         struct ledger_row *row = &ledger->rows[i];
         row->gone = row->cell > cell || !row->stays;

@@ -73,9 +73,32 @@ static void a_state_has_the_calls_that_led_to_it_and_no_others(void **)
     ledger_done(&ledger);
 }
 
+/* What it forgets then is which cell has made a call, never the call. */
+static void a_full_ledger_refuses_no_call(void **)
+{
+    enum { FULL = 1 << 16 };
+    struct ledger ledger = {};
+    for (unsigned cell = 1; cell <= FULL; cell++) {
+        assert_true(ledger_add(&ledger, cell, "s.add", false));
+    }
+    assert_true(ledger_add(&ledger, FULL + 1, "s.add", false));
+    assert_true(ledger_add(&ledger, FULL + 1, "s.other", false));
+    ledger_responded(&ledger, FULL + 1, "s.other", 1);
+    expect_listed(&ledger, LEDGER_UNDO, FULL, ledger.newest - 1,
+                  "not undone: s.other" ONCE
+                  " | unknown: s.add \xC3\x97"
+                  "2");
+    expect_listed(&ledger, LEDGER_SINCE, 0, 0,
+                  "not undone: s.other" ONCE
+                  " | unknown: s.add \xC3\x97"
+                  "65537");
+    ledger_done(&ledger);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_full_ledger_refuses_no_call),
         cmocka_unit_test(a_hint_that_comes_or_goes_hides_no_call),
         cmocka_unit_test(a_state_has_the_calls_that_led_to_it_and_no_others),
         cmocka_unit_test(what_an_undo_has_taken_back_stays_so_with_later_ones),
