@@ -27,6 +27,7 @@
 #define LIMIT_TOOL_CALLS 16U                 /* at one server at a time */
 #define LIMIT_TOOL_WAITING 1024U             /* of one session: that wait for their turn */
 #define LIMIT_TOOL_REFUSALS 3U               /* by the user in one cell; then it asks no more */
+#define LIMIT_TOOL_ASKED 100U                /* times that the user responds in one; the same */
 #define LIMIT_TOOL_ROUNDS 16U                /* in which one call asks for input */
 #define LIMIT_TOOL_INPUT_BYTES (1UL << 20)   /* of one round: the state is sent back */
 #define LIMIT_TOOL_SILENCE_MS 10000U         /* of a server that has just been started */

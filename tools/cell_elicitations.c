@@ -9,10 +9,6 @@
 #include "tools/jobs/jobs.h"
 #include "tools/session/session.h"
 
-static const char often[] =
-    "It needs the user's approval, and that was refused three times in this cell; the user is not "
-    "asked again before the next one.";
-
 static void ask_next(void *arg);
 
 /* That of the run which waits for another call; NULL: there is none. */
@@ -43,10 +39,17 @@ static void go_on(struct tools *tools)
     }
 }
 
-/* Asked when its turn comes too: many may wait before the first is refused. */
-static bool is_refused_often(const struct cell_elicitation *elicitation)
+/* Why the user is not asked any more; NULL: there is no reason. Also when its turn comes: many may
+ * wait before the first is refused. */
+static const char *enough(const struct run *run)
 {
-    return *elicitation->refusals >= LIMIT_TOOL_REFUSALS;
+    return run->asked.refused >= LIMIT_TOOL_REFUSALS
+               ? "It needs the user's approval, and that was refused three times in this cell; the "
+                 "user is not asked again before the next one."
+           : run->asked.count >= LIMIT_TOOL_ASKED
+               ? "It needs the user's approval, and the user was asked 100 times in this cell, and "
+                 "is not asked again before the next one."
+               : NULL;
 }
 
 static bool is_listed(const struct tools *tools, const struct run *run)
@@ -87,7 +90,7 @@ static void nobody_responded(void *arg)
 {
     struct cell_elicitation *elicitation = arg;
     struct tools *tools = elicitation->asker;
-    ++*elicitation->refusals;
+    elicitation->run->asked.refused++;
     end(tools, elicitation, "The user did not respond.", NULL);
 }
 
@@ -105,7 +108,8 @@ static void user_responded(void *arg, enum consent_outcome outcome, const char *
         return;
     }
     jobs_asked(call);
-    *elicitation->refusals += outcome == CONSENT_REFUSED;
+    elicitation->run->asked.refused += outcome == CONSENT_REFUSED;
+    elicitation->run->asked.count++;
     if (outcome != CONSENT_GIVEN && !why) {
         why = "The call of run_python was cancelled.";
     }
@@ -123,12 +127,8 @@ static void ask_next(void *arg)
     if (!elicitation) {
         return; /* it has been withdrawn */
     }
-    if (is_refused_often(elicitation)) {
-        end(tools, elicitation, often, NULL);
-        return;
-    }
-    const char *text = NULL;
-    struct rpc_call *call = jobs_ask(tools->jobs, elicitation->run, &text);
+    const char *text = enough(elicitation->run);
+    struct rpc_call *call = text ? NULL : jobs_ask(tools->jobs, elicitation->run, &text);
     if (!call) {
         end(tools, elicitation, text, NULL);
         return;
@@ -150,8 +150,9 @@ static void ask_next(void *arg)
 static void ask(void *ctx, struct cell_elicitation *elicitation)
 {
     struct tools *tools = ctx;
-    if (is_refused_often(elicitation)) {
-        elicitation->fn(elicitation, often, NULL);
+    const char *why = enough(elicitation->run);
+    if (why) {
+        elicitation->fn(elicitation, why, NULL);
         return;
     }
     elicitation->number = ++tools->elicitations->asked;

@@ -162,7 +162,6 @@ struct run {
      * with sessions_hold_output(). */
     void (*on_output)(void *arg, unsigned stream, const char *bytes, size_t size);
     void *arg;
-
     bool cancelled;
     enum run_stop stop;
     unsigned job;          /* the number of the job that it has become; 0: none */
@@ -176,11 +175,12 @@ struct run {
     struct {
         uint64_t ns;       /* by so much, at most LIMIT_ELICITATION_MS */
         uint64_t since_ns; /* the user is asked now; 0: is not */
+        unsigned count;    /* what the user has responded to, */
+        unsigned refused;  /* and has refused */
     } asked;
     uint64_t spent_ns; /* of its time limit, before started_ns: for the check of its imports */
     uint32_t files;    /* the state of the files after it, see box_states.h; 0: not sent */
     bool files_undo;   /* there is a state that undo takes the files back to */
-
     struct run_text facts[RUN_FACT_COUNT];
     bool was_reset;               /* the interpreter was fresh because this run requested it */
     unsigned back_cell;           /* RUN_BACK: to after this cell; 0: to the fresh interpreter */

@@ -18,7 +18,6 @@ struct cell_elicitation {
     void *asker; /* set by who asks, as are the next two */
     unsigned number;
     struct loop_timer late; /* the call has ended with it: it waits for another call of the run */
-    unsigned *refusals; /* of the user's in that run so far: after LIMIT_TOOL_REFUSALS it fails */
     /* why: NULL: the user agrees; else a sentence. content: of the form, or NULL; nothing has
      * checked it. */
     void (*fn)(struct cell_elicitation *elicitation, const char *why, const json_t *content);

@@ -25,14 +25,13 @@ struct tool_call {
     struct tool_call *next;
     struct tool_calls *calls;
     const char *tool;
-    json_t *arguments;  /* owned by the owner, as is the name */
-    struct run *run;    /* that calls it */
-    uint32_t session;   /* of the run */
-    unsigned *refusals; /* of the user's in that run, borrowed */
-    unsigned request;   /* 0: it has not left */
-    unsigned rounds;    /* in which the server has asked for input */
-    size_t missing;     /* responses in this round */
-    json_t *input;      /* with it the call is sent again; NULL: nothing. Freed by the owner */
+    json_t *arguments; /* owned by the owner, as is the name */
+    struct run *run;   /* that calls it */
+    uint32_t session;  /* of the run */
+    unsigned request;  /* 0: it has not left */
+    unsigned rounds;   /* in which the server has asked for input */
+    size_t missing;    /* responses in this round */
+    json_t *input;     /* with it the call is sent again; NULL: nothing. Freed by the owner */
     /* The call's turn has come. False: it must not leave; it has been ended, or freed. */
     bool (*leave)(struct tool_call *call);
     /* It has ended, and may be freed. Not called after tool_calls_drop(). */

@@ -260,7 +260,6 @@ static void ask_user(struct channel_call *call)
                                                   .subject = call->label,
                                                   .message = buf_bytes(&call->message),
                                                   .run = call->channel->run,
-                                                  .refusals = &call->channel->refusals,
                                                   .fn = user_responded};
     asker->ask(asker->ctx, &call->elicitation);
 }
@@ -338,7 +337,6 @@ static struct channel_call *call_new(struct tool_channel *channel, const char *i
         call->cell = channel->run->cell;
         call->call.run = channel->run;
         call->call.session = channel->session;
-        call->call.refusals = &channel->refusals;
         call->call.leave = call_leaves;
         call->call.done = call_done;
         call->call.tool = call->tool;
@@ -448,7 +446,6 @@ void tool_channel_begin(struct tool_channel *channel, struct box_session *guest,
 {
     channel->guest = guest;
     channel->run = run;
-    channel->refusals = 0;
 }
 
 void tool_channel_end(struct tool_channel *channel)

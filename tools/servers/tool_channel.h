@@ -15,8 +15,7 @@ struct tool_channel {
     struct run *run;              /* NULL: none, and nothing can be called */
     struct channel_call *calls;
     unsigned count;
-    size_t bytes;      /* of the arguments of all */
-    unsigned refusals; /* of the user, in this cell */
+    size_t bytes; /* of the arguments of all */
     struct ledger ledger;
 };
 

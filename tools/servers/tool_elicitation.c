@@ -10,8 +10,9 @@
 #include "base/word.h"
 #include "rpc/text.h"
 #include "tools/servers/tool_calls.h"
+#include "tools/servers/tool_form.h"
 
-enum { MESSAGE_BYTES = 2000, FORM_BYTES = 64 << 10, FORM_DEPTH = 8 };
+enum { MESSAGE_BYTES = 2000 };
 
 struct tool_elicitation {
     struct cell_elicitation asked; /* first, so that one leads to the other */
@@ -45,67 +46,12 @@ static void user_responded(struct cell_elicitation *asked, const char *why, cons
     fn(arg, id, why ? NULL : content ? content : nothing);
 }
 
-/* New: the same with what is invisible escaped in all strings. NULL: out of memory, nested too
- * deeply for a form, or a key, which the response must repeat, has such a character. */
-static json_t *visible(const json_t *value, unsigned depth)
-{
-    json_t *iterated = (json_t *)(uintptr_t)value; /* jansson's iterators take no const */
-    const char *key = NULL;
-    json_t *member = NULL;
-    size_t i = 0;
-    if (json_is_string(value)) {
-        char shown[MESSAGE_BYTES];
-        const char *text = rpc_text_plain(value);
-        return text ? json_string(word_line(text, shown, sizeof shown)) : NULL;
-    }
-    json_auto_t *copy = depth == 0              ? NULL
-                        : json_is_object(value) ? json_object()
-                        : json_is_array(value)  ? json_array()
-                                                : json_incref(iterated);
-    json_object_foreach (iterated, key, member) {
-        char shown[MESSAGE_BYTES];
-        if (strcmp(key, word_line(key, shown, sizeof shown)) != 0 ||
-            json_object_set_new(copy, key, visible(member, depth - 1)) < 0) {
-            return NULL;
-        }
-    }
-    json_array_foreach (iterated, i, member) {
-        if (json_array_append_new(copy, visible(member, depth - 1)) < 0) {
-            return NULL;
-        }
-    }
-    return take_ptr(copy);
-}
-
-/* As MCP has forms, in client/elicitation, "Requested Schema". Clients refuse other messages as a
- * whole, and in 2026-07-28 the message is the cell's result. */
-static bool is_form(const json_t *schema)
-{
-    static const char *const types[] = {"string", "number", "integer", "boolean", "array"};
-    const char *type = rpc_text_plain(json_object_get(schema, "type"));
-    json_t *properties = json_object_get(schema, "properties");
-    const char *key = NULL;
-    json_t *property = NULL;
-    bool fits = type && strcmp(type, "object") == 0 && json_is_object(properties);
-    json_object_foreach (properties, key, property) {
-        bool known = false;
-        type = rpc_text_plain(json_object_get(property, "type"));
-        for (unsigned i = 0; type && i < sizeof types / sizeof *types; i++) {
-            known = known || strcmp(type, types[i]) == 0;
-        }
-        fits = fits && known;
-    }
-    return fits;
-}
-
 /* New: the form that is asked for, or NULL: it is none, or there is a URL to open. */
 static json_t *form_of(const json_t *params)
 {
     const json_t *mode = json_object_get(params, "mode");
-    const json_t *schema = json_object_get(params, "requestedSchema");
-    bool fits = (!mode || (json_is_string(mode) && strcmp(json_string_value(mode), "form") == 0)) &&
-                is_form(schema) && json_dumpb(schema, NULL, 0, 0) <= FORM_BYTES;
-    return fits ? visible(schema, FORM_DEPTH) : NULL;
+    bool fits = !mode || (json_is_string(mode) && strcmp(json_string_value(mode), "form") == 0);
+    return fits ? tool_form_new(json_object_get(params, "requestedSchema")) : NULL;
 }
 
 static struct tool_elicitation *elicitation_new(struct tool_elicitations *owner,
@@ -132,7 +78,6 @@ static struct tool_elicitation *elicitation_new(struct tool_elicitations *owner,
                                                    .message = elicitation->message,
                                                    .form = elicitation->form,
                                                    .run = call->run,
-                                                   .refusals = call->refusals,
                                                    .fn = user_responded};
     elicitation->next = owner->list;
     owner->list = elicitation;

@@ -65,6 +65,20 @@ for thread in threads: thread.join()"""
                 self.assertEqual(["refused three times" in line for line in lines].count(True), 17)
                 self.assertEqual(len(server.questions), 3)
 
+    def test_the_user_is_asked_a_hundred_times_in_a_cell_at_most(self):
+        code = """said = []
+for _ in range(103):
+    try: said.append(stand.add())
+    except PermissionError as error: said.append(str(error))
+print(said[99:101])"""
+        with self.asking() as server:
+            server.answers = [ACCEPT] * 200
+            said = self.python(server, code).output
+            self.assertIn("['100', ", said)
+            self.assertIn("the user was asked 100 times in this cell, and is not asked again before the next one.", said)
+            self.assertIn("Out: '101'", self.python(server, "stand.add()").output)
+            self.assertEqual((len(server.questions), self.counter()), (101, 101))
+
     def test_the_checks_come_before_the_elicitation(self):
         with self.asking(grants={"add": {"ask": True, "when": {"to": ["a"]}}}) as server:
             self.assertIn("not granted with these arguments", self.python(server, "stand.add(to='b')").text)

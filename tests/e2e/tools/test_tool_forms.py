@@ -126,13 +126,28 @@ class OfModernServers(OfAnyServer, Elicitations):
 
     def test_what_is_no_form_is_declined_and_reaches_no_client(self):
         wrong = [{}, [], {"type": "object"}, {"type": "x", "properties": {}}, {"type": "object", "properties": []},
-                 {"type": "object", "properties": {"a": 1}}, {"type": "object", "properties": {"a": {"type": "object"}}}]
+                 {"type": "object", "properties": {"a": 1}}, {"type": "object", "properties": {"a": {"type": "object"}}},
+                 {"type": "object", "properties": {"a": {"type": "string", "oneOf": [{"const": "a\x1b", "title": "A"}]}}},
+                 {"type": "object", "properties": {"a": {"type": "array", "items": {"enum": [1]}}}}]
         with self.asking() as server:
             for schema in wrong:
                 form = {"method": "elicitation/create", "params": {"message": "a", "requestedSchema": schema}}
                 said = self.python(server, f"print(stand.asks(result={{'inputRequests': {{'a': {form}}}}}))").output
                 self.assertEqual(said, "{'inputResponses': {'a': {'action': 'decline'}}}")
             self.assertEqual(server.questions, [])
+
+    def test_forms_have_what_the_protocol_knows_and_nothing_else(self):
+        choices = {"oneOf": [{"const": "a", "title": "A\x1b", "more": 1}]}
+        form = {"message": "a", "requestedSchema": {"$schema": "x", "type": "object", "required": ["a", "c"], "properties": {
+            "a": {"type": "string", "description": "x" * 5000, "pattern": "x", "default": None, **choices}}}}
+        with self.asking() as server:
+            server.answers = [DECLINE]
+            self.python(server, f"stand.asks(result={{'inputRequests': {{'a': {{'method': 'elicitation/create', 'params': {form}}}}}}})")
+            asked = server.questions[0]["params"]["requestedSchema"]
+            property = asked["properties"]["a"]
+            self.assertLess(len(property.pop("description")), 1010)
+            self.assertEqual(asked, {"type": "object", "required": ["a"], "properties": {
+                "a": {"type": "string", "oneOf": [{"const": "a", "title": r"A\x1b"}]}}})
 
     def test_a_request_of_the_servers_which_names_no_call_is_refused(self):
         with self.asking() as server:
