@@ -7,6 +7,7 @@
 #include "base/own.h"
 #include "rpc/client.h"
 #include "rpc/text.h"
+#include "tools/run/run.h"
 
 #define SEVERAL UINT32_MAX /* sessions */
 
@@ -33,6 +34,24 @@ static bool takes_calls(const struct tool_calls *calls)
 
 static void on_response(void *arg, const json_t *result, const json_t *error, const char *text);
 
+static void on_pong(void *arg, const json_t *, const json_t *, const char *)
+{
+    struct tool_calls *calls = arg;
+    calls->pings--;
+}
+
+/* What an older server has asked before it reads this belongs to no call of this cell. */
+static void begin_cell(struct tool_calls *calls, const struct tool_call *call)
+{
+    if (calls->session != call->session || calls->cell != call->run->cell) {
+        calls->session = call->session;
+        calls->cell = call->run->cell;
+        calls->pings +=
+            !rpc_client_is_modern(calls->client) &&
+            rpc_client_request(calls->client, "ping", json_object(), on_pong, calls) > 0;
+    }
+}
+
 void tool_calls_send(struct tool_calls *calls)
 {
     while (calls->queue && takes_calls(calls)) {
@@ -41,6 +60,7 @@ void tool_calls_send(struct tool_calls *calls)
         if (call->rounds == 0 && !call->leave(call)) {
             continue;
         }
+        begin_cell(calls, call);
         json_t *params = json_pack("{s:s, s:O}", "name", call->tool, "arguments", call->arguments);
         (void)json_object_update(params, call->input);
         json_decref(take_ptr(call->input));
@@ -186,12 +206,13 @@ void tool_calls_drop(struct tool_call *call)
 /* For which call the server asks, which its request does not say: any of one run is as good, since
  * the user sees the question with that run. NULL: there are calls of several, whose users would be
  * asked for one another, or a call of another session was cancelled: nothing says that its end has
- * come. */
+ * come; or it may have asked before this cell. */
 static struct tool_call *asking_call(const struct tool_calls *calls)
 {
     struct tool_call *oldest = NULL;
     for (struct tool_call *call = calls->sent; call; call = call->next) {
-        if (call->run != calls->sent->run || (calls->left && calls->left != call->session)) {
+        if (call->run != calls->sent->run || (calls->left && calls->left != call->session) ||
+            calls->pings > 0) {
             return NULL;
         }
         oldest = call;
@@ -214,7 +235,7 @@ void tool_calls_elicit(struct tool_calls *calls, const json_t *id, const json_t 
 void tool_calls_stop(struct tool_calls *calls)
 {
     calls->leave = false;
-    calls->left = 0;
+    calls->left = calls->session = calls->pings = 0;
     tool_elicitations_drop(&calls->elicitations, NULL);
     calls->client = NULL;
 }

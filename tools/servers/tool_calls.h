@@ -46,7 +46,10 @@ struct tool_calls {
     struct tool_call *queue;   /* in order */
     struct tool_call *sent;
     unsigned sent_count;
-    uint32_t left; /* the session of cancelled calls, which may be at work; 0: there are none */
+    uint32_t session; /* of the newest call, */
+    unsigned cell;    /* and its cell */
+    unsigned pings;   /* without a response */
+    uint32_t left;    /* the session of cancelled calls, which may be at work; 0: there are none */
     struct tool_elicitations elicitations;
 };
 

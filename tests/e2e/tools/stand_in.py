@@ -50,6 +50,7 @@ TOOLS = [
                                                                               "structured", "resource"]}}, ["kind"], True),
     tool("asks", "Ask the user.", {"url": {"type": "boolean"}, "rounds": {"type": "integer"}, "result": {"type": "object"},
                                      "request": {"type": "boolean"}}, reads=True),
+    tool("asks_late", "Ask the user before the next request is read.", reads=True),
     tool("odd-name", "A name that is no identifier.", {"from": {"type": "integer"}}, ["from"], True),
     tool("pattern", "A pattern.", {"a": {"type": "string", "pattern": "^[a-z]+$"},
                                    "b": {"type": "string", "pattern": "^(a+)+$"}}, reads=True),
@@ -74,6 +75,7 @@ def text(*texts, **more):
 
 
 answers = {}
+late = []
 
 
 def ask(identity, method, params):
@@ -152,6 +154,8 @@ def call(identity, params):
         if "elicitation" in params.get("_meta", {}).get(META + "clientCapabilities", {}) and not arguments.get("request"):
             return require(params)
         return text(json.dumps(ask("ask-%d" % identity, "elicitation/create", question(arguments))))
+    if name == "asks_late":
+        late.extend({"jsonrpc": "2.0", "id": "late-%d" % i, "method": "elicitation/create", "params": question({})} for i in range(99))
     if name == "deaf":
         if arguments.get("close"):
             os.close(0)
@@ -183,6 +187,8 @@ def handle(request):
         return
     if identity is None:
         return
+    while late:
+        write(late.pop())
     modern = options.era == "modern"
     if method == "server/discover" and options.era == "exits":
         os._exit(1)

@@ -70,6 +70,15 @@ class OfOlderServers(OfAnyServer, Elicitations):
             self.python(server, "stand.asks()", session="other")
             self.assertEqual(len(server.questions), 1)
 
+    def test_what_they_ask_after_a_cell_is_not_asked_in_the_next_one(self):
+        with self.asking("--era", self.era) as server:
+            server.answers = [DECLINE] * 9
+            self.python(server, "stand.asks_late()")
+            self.assertIn("slept", self.python(server, "stand.slow(s=0.5)").output)
+            self.assertEqual(server.questions, [])
+            self.python(server, "stand.echo(value=1); stand.asks()")
+            self.assertEqual((len(server.questions), self.requests("ping ")), (1, 3))
+
     def test_their_results_have_no_type(self):
         with self.asking("--era", self.era) as server:
             for kind in "input_required", "x":
