@@ -80,14 +80,18 @@ def function_of(server, name, info, error=None):
     """The tool as a function. error: of its server, which does not start; then info is None."""
     target = frames.join(("server", server, "tool", name))
 
-    def tool(**arguments):
+    def check(positional):
         if error is not None:
             raise error
+        if positional:
+            raise TypeError("%s takes its arguments by name: %s" % (tool.__qualname__, signature_text(info)))
+
+    def tool(*positional, **arguments):
+        check(positional)
         return calls.call(target, arguments)
 
-    async def aio(**arguments):
-        if error is not None:
-            raise error
+    async def aio(*positional, **arguments):
+        check(positional)
         return await calls.call_awaited(target, arguments)
 
     for function, title in (tool, identifier(name)), (aio, "aio"):
@@ -100,7 +104,10 @@ def function_of(server, name, info, error=None):
 
 
 class Server:
-    """The tools of one server. Starts it when it is first needed."""
+    @property
+    def __doc__(self):
+        """What help() shows."""
+        return repr(lines_of({self.__name__: self}))
 
     def __init__(self, name):
         self.__name__ = name
@@ -197,25 +204,35 @@ class Tools:
 
     def search(self, word=""):
         """The tools whose name or description has the word, one a line: name, signature and summary."""
-        lines, wanted = Lines(), word.lower()
-        for name, (infos, why) in listed(self._all()).items():
-            if why is not None:
-                lines.append("%s: %s" % (cut(name, SIGNATURE_MAX), why))
-            for info in infos:
-                path = "%s.%s" % (name, info["name"])
-                if wanted in path.lower() or wanted in (info.get("description") or "").lower():
-                    lines.append(cut(path + signature_text(info), SIGNATURE_MAX) + ("" if info["granted"] else "  [not granted]")
-                                 + ("  " + summary_of(info)).rstrip())
-        return lines
+        return lines_of(self._all(), word)
 
 
 class Lines(list):
     """A list of lines that is shown as such."""
 
     def __repr__(self):
-        return "\n".join(self) or "no tool matches"
+        return "\n".join(self)
 
 
+def attribute(name, names):
+    """How code writes a name of a server or a tool."""
+    shown = identifier(name)
+    clear = shown.isascii() and shown.isidentifier() and shown[0] != "_" and not iskeyword(shown)
+    return "." + shown if clear and [*map(identifier, names)].count(shown) == 1 else "[%s]" % ascii(name)
+
+
+def lines_of(servers, word=""):
+    """A line for each of their tools that has all words in its name or description, and for each server that does not start."""
+    found, others, wanted = [], [], word.lower().split()
+    for server, (infos, why) in listed(servers).items():
+        others += [] if why is None else [cut(why, SIGNATURE_MAX)]
+        for info in infos:
+            path = attribute(server, [*servers, "search", "ToolError"]) + attribute(info["name"], [one["name"] for one in infos])
+            text = "%s.%s%s %s" % (server, info["name"], path, info.get("description") or "")
+            if all(one in text.lower() for one in wanted):
+                found.append(cut("tools" + path + signature_text(info), SIGNATURE_MAX)
+                             + ("" if info["granted"] else "  [not granted]") + ("  " + summary_of(info)).rstrip())
+    return Lines((found or ["no tool matches"]) + others)
 def listed(servers, limit_s=10):
     """{name: (tools, None) or ((), why there are none)}, of all servers at the same time."""
     found, lock = {}, _thread.allocate_lock()
@@ -225,7 +242,7 @@ def listed(servers, limit_s=10):
         try:
             found[name] = list(server._list().values()), None
         except Exception as error:
-            found[name] = (), str(error)
+            found[name] = (), str(error) if isinstance(error, calls.ToolError) else "%s: %s" % (name, error)
         if len(found) == len(servers):
             try:
                 lock.release()
@@ -236,7 +253,7 @@ def listed(servers, limit_s=10):
         _thread.start_new_thread(look, (name, server))
     if servers:
         lock.acquire(True, limit_s)
-    return {name: found.get(name, ((), "did not start within %d s" % limit_s)) for name in servers}
+    return {name: found.get(name, ((), "%s did not start within %d s" % (name, limit_s))) for name in servers}
 
 
 def install():

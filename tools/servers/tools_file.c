@@ -93,7 +93,7 @@ static void describe_grant(const struct grant *grant, char *out, size_t size)
     append(out, size, grant->ask ? " (asks the user)" : "");
 }
 
-/* One server, in a text of its own so that it is shown whole or not at all. */
+/* One server, in a text of its own so that it is shown whole, or else by its numbers. */
 static void describe_entry(const struct tool_entry *entry, char *out, size_t size)
 {
     out[0] = '\0';
@@ -110,6 +110,16 @@ static void describe_entry(const struct tool_entry *entry, char *out, size_t siz
     }
 }
 
+static void summarise_entry(const struct tool_entry *entry, char *out, size_t size)
+{
+    char count[64];
+    out[0] = '\0';
+    append_word(out, size, entry->name);
+    (void)snprintf(count, sizeof count, " (%zu granted%s)", entry->grant_count,
+                   entry->trust_hints ? ", and what only reads" : "");
+    append(out, size, entry->off[0] ? " (off)" : count);
+}
+
 static void list_entries(const struct tools_file *file, const char *separator,
                          void (*describe)(const struct tool_entry *entry, char *out, size_t size),
                          char *out, size_t size)
@@ -118,8 +128,12 @@ static void list_entries(const struct tools_file *file, const char *separator,
     char text[400];
     out[0] = '\0';
     for (size_t i = 0; i < file->count; i++) {
+        size_t used = strlen(out) + strlen(separator) + MORE_BYTES;
         describe(&file->entries[i], text, sizeof text);
-        if (strlen(out) + strlen(text) + strlen(separator) + MORE_BYTES > size) {
+        if (strlen(text) + 1 == sizeof text || used + strlen(text) > size) {
+            summarise_entry(&file->entries[i], text, sizeof text);
+        }
+        if (used + strlen(text) > size) {
             (void)snprintf(text, sizeof text, " and %zu more", file->count - i);
             append(out, size, text);
             return;
@@ -132,16 +146,6 @@ static void list_entries(const struct tools_file *file, const char *separator,
 void tools_file_describe(const struct tools_file *file, char *out, size_t size)
 {
     list_entries(file, "; ", describe_entry, out, size);
-}
-
-static void summarise_entry(const struct tool_entry *entry, char *out, size_t size)
-{
-    char count[64];
-    out[0] = '\0';
-    append_word(out, size, entry->name);
-    (void)snprintf(count, sizeof count, " (%zu granted%s)", entry->grant_count,
-                   entry->trust_hints ? ", and what only reads" : "");
-    append(out, size, entry->off[0] ? " (off)" : count);
 }
 
 void tools_file_summarise(const struct tools_file *file, char *out, size_t size)

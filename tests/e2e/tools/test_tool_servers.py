@@ -178,8 +178,9 @@ add()"""
         servers = {"stand": self.entry(), "missing": {"command": "no-such-program", "tools": {"a": {}}}}
         with Server("--tools", self.file(servers)) as server:
             text = server.python("from sandpiper import tools\ntools.search('row')").output
-            self.assertIn("missing: missing does not start: cannot find the program no-such-program in PATH", text)
-            self.assertIn("stand.rows(page: int)  [not granted]  A page of rows.", text)
+            self.assertIn("no tool matches\nmissing does not start", server.python("tools.search('no such')").output)
+            self.assertIn("\nmissing does not start: cannot find the program no-such-program in PATH", text)
+            self.assertIn("tools.stand.rows(page: int)  [not granted]  A page of rows.", text)
 
     def test_it_runs_from_the_command_line_too(self):
         path = self.file({"stand": self.entry(trust_hints=True)})

@@ -61,6 +61,8 @@ class Calls(ToolsCase):
 
     def test_arguments_against_the_schema_never_arrive(self):
         rows = {"stand.rows()": "/page: is required", "stand.rows(page='1')": "/page: must be an integer",
+                "stand.rows(1)": "tools.stand.rows takes its arguments by name: (page: int)",
+                "await stand.rows.aio(1)": "tools.stand.rows takes its arguments by name: (page: int)",
                 "stand.rows(page=-1)": "/page: must be at least 0", "stand.rows(page=1, more=2)": "/more: unknown argument",
                 "stand.forms(kind='x')": "/kind: must be one of", "stand.pattern(a='A')": "/a: must match",
                 "stand.rows(page=float('nan'))": "ValueError",
@@ -81,11 +83,18 @@ class Calls(ToolsCase):
             self.assertIn("rows(*, page: int)", help_text)
             self.assertIn("page (int): which page", help_text)
             self.assertIn("Not granted", self.python(server, "help(stand.add)").output)
-            self.assertEqual(self.python(server, "print(tools.search('page'))").output, "stand.rows(page: int)  A page of rows.")
-            self.assertIn("stand.add(by: int = None, to: str = None)  [not granted]  Add to the counter.",
+            self.assertEqual(self.python(server, "print(tools.search('page'))").output, "tools.stand.rows(page: int)  A page of rows.")
+            self.assertIn("tools.stand.add(by: int = None, to: str = None)  [not granted]  Add to the counter.",
                           self.python(server, "tools.search()").output)
+            self.assertEqual(self.python(server, "print(tools.search('LINES two'))").output,
+                             r"tools.stand.a_stand_forged__()  Two\x1b[31m lines")
+            self.assertEqual(self.python(server, "print(tools.search('no such thing'))").output, "no tool matches")
+            self.assertIn("tools.stand.rows(page: int)  A page of rows.", self.python(server, "help(stand)").output)
             self.assertEqual(self.python(server, "print(hasattr(stand, 'add'), hasattr(stand, 'nope'), 'rows' in dir(stand))").output,
                              "True False True")
+            found = self.python(server, "print(tools.search('odd-name'), tools.search('that are no'))").output
+            self.assertIn("tools.stand.odd_name(from: int)  A name that is no identifier.", found)
+            self.assertIn("tools.stand['class'](class, ", found)
             for call in ("stand.odd_name", "tools['stand']['odd-name']"):
                 self.assertEqual(self.python(server, call + "(**{'from': 7})").output, "Out: '7'", call)
 
@@ -93,7 +102,7 @@ class Calls(ToolsCase):
         with self.server() as server:
             lines = self.python(server, "print(tools.search())").output.split("\n")
             self.assertEqual([line for line in lines if line.startswith("stand.forged")], [])
-            self.assertIn(r"stand.a\nstand.forged()()  Two\x1b[31m lines", lines)
+            self.assertIn(r"tools.stand.a_stand_forged__()  Two\x1b[31m lines", lines)
             self.assertEqual(self.python(server, "print(stand['class'](**{'class': 1, 'self': 2, 'a b': 3}))").output, "ok")
             self.assertEqual(self.python(server, "import inspect; print(inspect.signature(stand['class']))").output, "(*, self=None)")
             self.assertIn('/a: must be one of 1, null, {"b":2}, got string', self.python(server, "stand.options(a='x')").text)
@@ -301,6 +310,8 @@ class Words(ToolsCase):
         with Server("--tools", self.file(many)) as server:
             after = next(tool for tool in server.request("tools/list")["result"]["tools"] if tool["name"] == "run_python")
             self.assertLessEqual(len(after["description"]), len(before["description"]) + 800)
+            self.assertIn("Granted: server-0 (50 granted); server-1 (50 granted); ", after["description"])
+            self.assertRegex(after["description"], r" \(50 granted\) and \d+ more\.")
             self.assertIn("no such", server.python("'no such' if 'sandpiper' not in dir() else 1").output)
         self.assertEqual(self.pids(), [])  # no server is started for any of it
 
