@@ -253,7 +253,9 @@ static bool outlives_call(struct job *job, const struct rpc_call *call)
 struct rpc_call *jobs_ask(struct jobs *jobs, const struct run *run, const char **ret_text)
 {
     struct job_wait *wait = wait_that_asks(jobs, run);
-    *ret_text = "It needs the user's approval, and no waiting call of this client can ask for it.";
+    *ret_text =
+        "It needs the user's approval, and no waiting call of this client can ask for it. The "
+        "user can allow it without: by removing ask from its grant in the file of --tools.";
     if (!wait) {
         return NULL;
     }

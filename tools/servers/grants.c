@@ -164,16 +164,13 @@ static void take_member(struct tool_entry *entry, const char *key, json_t *value
         if (!json_is_boolean(value)) {
             turn_off(entry, "trust_hints must be true or false");
         }
-    } else if (strcmp(key, "url") == 0) {
+    } else if (strcmp(key, "type") != 0) {
         turn_off(entry,
-                 "it has a url: only programs that speak over stdin and stdout can be "
-                 "called; start one that connects to the url");
-    } else if (strcmp(key, "type") != 0 || !json_is_string(value) ||
-               strcmp(json_string_value(value), "stdio") != 0) {
-        turn_off(entry,
-                 "unknown key %s%s; an entry takes command, args, env, cwd, tools and "
+                 "unknown key %s; an entry takes command, args, env, cwd, tools and "
                  "trust_hints",
-                 SHOWN(key), strcmp(key, "type") == 0 ? " other than \"stdio\"" : "");
+                 SHOWN(key));
+    } else if (!json_is_string(value) || strcmp(json_string_value(value), "stdio") != 0) {
+        turn_off(entry, "type must be \"stdio\"");
     }
 }
 
@@ -190,6 +187,11 @@ static void take_entry(struct tools_file *file, const char *name, json_t *value)
         turn_off(entry, "its entry must be an object with a command");
         return;
     }
+    if (json_object_get(value, "url")) {
+        turn_off(entry,
+                 "it has a url: only programs that speak over stdin and stdout can be "
+                 "called; start one that connects to the url");
+    }
     json_object_foreach (value, key, member) {
         take_member(entry, key, member);
     }
@@ -205,7 +207,7 @@ static bool take_root(struct tools_file *file, char error[TOOLS_ERROR_BYTES])
     json_t *value = NULL;
     if (!json_is_object(servers)) {
         void *first = json_object_iter(file->root);
-        const char *found = first ? json_object_iter_key(first) : NULL;
+        const char *found = first && !servers ? json_object_iter_key(first) : NULL;
         (void)snprintf(error, TOOLS_ERROR_BYTES, "%.200s must have an object \"mcpServers\"%s%s",
                        file->path, found ? ", it has " : "", found ? SHOWN(found) : "");
         return false;

@@ -126,7 +126,7 @@ static void list_entries(const struct tools_file *file, const char *separator,
 {
     enum { MORE_BYTES = 24 };
     char text[400];
-    out[0] = '\0';
+    (void)snprintf(out, size, "%s", file->count > 0 ? "" : "nothing");
     for (size_t i = 0; i < file->count; i++) {
         size_t used = strlen(out) + strlen(separator) + MORE_BYTES;
         describe(&file->entries[i], text, sizeof text);

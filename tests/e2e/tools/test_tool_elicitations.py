@@ -90,6 +90,7 @@ print(said[99:101])"""
         with self.asking(kind=Server) as server:
             text = self.python(server, "stand.add()").text
             self.assertIn("PermissionError: not approved: stand.add. It needs the user", text)
+            self.assertIn("by removing ask from its grant", text)
         self.assertEqual(self.counter(), 0)
 
     def test_threads_ask_one_after_the_other(self):

@@ -219,6 +219,7 @@ class Files(ToolsCase):
         self.assertIn("cannot open", self.refused(path + "x"))
         self.assertIn("tools.json:1: not valid JSON", self.refused(self.file("{")))
         self.assertIn('must have an object "mcpServers", it has "mcpServer"', self.refused(self.file('{"mcpServer": {}}')))
+        self.assertNotIn("it has", self.refused(self.file('{"mcpServers": []}')))
         self.assertEqual(self.pids(), [])
 
     def test_programs_that_code_can_change_are_not_started(self):
@@ -239,13 +240,14 @@ class Files(ToolsCase):
 
     def test_doctor_names_commands_and_what_is_off(self):
         path = self.file({"stand": self.entry(tools={"add": {}}), "typo": self.entry(tools={"add": {"max_call": 1}}),
-                          "missing": {"command": "no-such-program"}})
+                          "missing": {"command": "no-such-program"}, "web": {"type": "http", "url": "https://a.b"},
+                          "odd": {"command": "python3", "type": 1}})
         os.chmod(path, 0o644)
         done = subprocess.run([*COMMAND, "doctor", "--json", "--tools", path], capture_output=True, text=True, timeout=60)
         facts = [(fact["warning"], fact["text"]) for fact in json.loads(done.stdout)["facts"] if fact["fact"] == "tools"]
-        self.assertEqual([warning for warning, _ in facts], [True, False, True, True])
+        self.assertEqual([warning for warning, _ in facts], [True, False, True, True, True, True])
         for words, (_, text) in zip(("can be read by other users", "stand (1 granted): /", 'unknown key "max_call"',
-                                     "cannot find the program no-such-program"), facts):
+                                     "cannot find the program no-such-program", "it has a url", 'type must be "stdio"'), facts):
             self.assertIn(words, text)
         self.assertEqual(self.pids(), [])
 

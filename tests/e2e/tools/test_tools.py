@@ -304,6 +304,9 @@ class Words(ToolsCase):
             tool = next(tool for tool in server.request("tools/list")["result"]["tools"] if tool["name"] == "run_python")
             self.assertIn("Granted: stand: add (at most 3 calls), what only reads.", tool["description"])
             self.assertTrue(tool["annotations"]["openWorldHint"])
+        with Server("--tools", self.file({})) as server:
+            tool = next(tool for tool in server.request("tools/list")["result"]["tools"] if tool["name"] == "run_python")
+            self.assertIn("Granted: nothing.", tool["description"])
         many = {f"server-{i}": self.entry(tools={f"tool_{k}": {} for k in range(50)}) for i in range(30)}
         with Server() as plain:
             before = next(tool for tool in plain.request("tools/list")["result"]["tools"] if tool["name"] == "run_python")
