@@ -16,7 +16,10 @@ def identifier(name):
 
 
 def type_name(schema):
-    kind = schema.get("type") if isinstance(schema, dict) else None
+    kind, options = (schema.get("type"), schema.get("anyOf")) if isinstance(schema, dict) else (None, None)
+    if isinstance(options, list):
+        names = [*map(type_name, options)]
+        return " | ".join(dict.fromkeys(names)) if all(names) else ""
     kinds = kind if isinstance(kind, list) else [kind]
     names = ["None" if k == "null" else TYPES[k].__name__ for k in kinds if isinstance(k, str) and k in TYPES]
     return " | ".join(names)
@@ -79,20 +82,22 @@ def documentation_of(info):
 def function_of(server, name, info, error=None):
     """The tool as a function. error: of its server, which does not start; then info is None."""
     target = frames.join(("server", server, "tool", name))
+    unset = {name for name, schema, required in parameters_of(info["schema"] if info else {})
+             if not required and schema.get("default") is None and "None" not in (type_name(schema) or "None")}
 
-    def check(positional):
+    def sent(positional, arguments):
+        """Without None where that stands for no value in the signature, and is none that the tool takes."""
         if error is not None:
             raise error
         if positional:
             raise TypeError("%s takes its arguments by name: %s" % (tool.__qualname__, signature_text(info)))
+        return {name: value for name, value in arguments.items() if value is not None or name not in unset}
 
     def tool(*positional, **arguments):
-        check(positional)
-        return calls.call(target, arguments)
+        return calls.call(target, sent(positional, arguments))
 
     async def aio(*positional, **arguments):
-        check(positional)
-        return await calls.call_awaited(target, arguments)
+        return await calls.call_awaited(target, sent(positional, arguments))
 
     for function, title in (tool, identifier(name)), (aio, "aio"):
         function.__name__, function.__module__ = title, "sandpiper"

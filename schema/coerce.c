@@ -138,15 +138,12 @@ static json_t *properties_of(const json_t *properties, unsigned depth)
     return known;
 }
 
-/* A property of no known type may be null, which the validator takes for a missing one. */
-static json_t *required_of(const json_t *required, const json_t *properties)
+static json_t *strings_of(const json_t *array)
 {
     json_t *known = json_array();
-    for (size_t i = 0; i < json_array_size(required); i++) {
-        json_t *name = json_array_get(required, i);
-        if (json_is_string(name) && keyword_type(json_object_get(
-                                        properties, json_string_value(name))) != KEYWORD_TYPE_ANY) {
-            (void)json_array_append(known, name);
+    for (struct json_each name = {array}; json_next(&name);) {
+        if (json_is_string(name.value)) {
+            (void)json_array_append(known, name.value);
         }
     }
     return known;
@@ -189,9 +186,7 @@ static json_t *foreign(const json_t *schema, unsigned depth)
     if (json_is_object(properties)) {
         (void)json_object_set_new(known, "properties", properties_of(properties, depth));
     }
-    (void)json_object_set_new(
-        known, "required",
-        required_of(json_object_get(schema, "required"), json_object_get(known, "properties")));
+    (void)json_object_set_new(known, "required", strings_of(json_object_get(schema, "required")));
     copy_if(known, schema, "additionalProperties",
             json_is_object(properties) && !json_object_get(schema, "patternProperties") &&
                 json_is_false(json_object_get(schema, "additionalProperties")));
@@ -200,5 +195,7 @@ static json_t *foreign(const json_t *schema, unsigned depth)
 
 json_t *schema_foreign(const json_t *schema)
 {
-    return foreign(schema, 0);
+    json_t *known = foreign(schema, 0);
+    (void)json_object_set_new(known, KEYWORD_FOREIGN, json_true());
+    return known;
 }

@@ -25,6 +25,7 @@ bool keyword_type_matches(enum keyword_type type, const json_t *value);
 
 /* Instead of "pattern", in the schemas of others: matched against short strings only. */
 #define KEYWORD_FOREIGN_PATTERN "sandpiper.pattern"
+#define KEYWORD_FOREIGN "sandpiper.foreign" /* null is a value, and no missing one */
 
 /* Whether required names key. */
 bool keyword_requires(const json_t *schema, const char *key);

@@ -15,8 +15,9 @@ struct check {
     struct schema_violation *violations;
     size_t max;
     size_t count;
-    size_t work; /* see check_work() */
-    bool listed; /* the known arguments, in an earlier violation */
+    size_t work;  /* see check_work() */
+    bool foreign; /* the schema is: null is a value */
+    bool listed;  /* the known arguments, in an earlier violation */
     char pointer[sizeof((struct schema_violation *)0)->pointer];
 };
 
@@ -257,7 +258,7 @@ static void check_missing(struct check *check, const json_t *schema, const json_
     for (struct json_each name = {json_object_get(schema, "required")}; json_next(&name);) {
         const char *key = json_string_value(name.value);
         const json_t *sent = json_object_get(value, key);
-        if (sent && !json_is_null(sent)) {
+        if (sent && (check->foreign || !json_is_null(sent))) {
             continue;
         }
         const json_t *property = json_object_get(properties, key);
@@ -299,7 +300,7 @@ static void check_object(struct check *check, const json_t *schema, const json_t
     for (struct json_each member = {value}; json_next_member(&member);) {
         const json_t *property = json_object_get(properties, member.key);
         size_t old = check_enter(check, member.key);
-        if (property && !json_is_null(member.value)) {
+        if (property && (check->foreign || !json_is_null(member.value))) {
             check_value(check, property, member.value);
         } else if (!property && json_is_false(json_object_get(schema, "additionalProperties"))) {
             check_unknown(check, properties, member.key);
@@ -341,7 +342,8 @@ static void check_value(struct check *check, const json_t *schema, const json_t 
 size_t schema_validate(const json_t *schema, const json_t *value,
                        struct schema_violation *violations, size_t max)
 {
-    struct check check = {.violations = violations, .max = max};
+    struct check check = {
+        .violations = violations, .max = max, .foreign = json_object_get(schema, KEYWORD_FOREIGN)};
     check_value(&check, schema, value);
     return check.count;
 }

@@ -46,6 +46,8 @@ TOOLS = [
     tool("broken", "A response that is no JSON.", reads=True),
     tool("deep", "A response that nests too deeply.", reads=True),
     tool("echo", "The arguments.", {"value": {}}, reads=True),
+    tool("nullable", "The arguments.", {"a": {"type": "integer"}, "b": {}, "anyOf": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+                                        "null": {"type": ["integer", "null"]}}, reads=True),
     tool("forms", "Blocks of all kinds.", {"kind": {"type": "string", "enum": ["image", "json", "text", "many", "none",
                                                                               "structured", "resource"]}}, ["kind"], True),
     tool("asks", "Ask the user.", {"url": {"type": "boolean"}, "rounds": {"type": "integer"}, "result": {"type": "object"},
@@ -146,7 +148,7 @@ def call(identity, params):
         return '{"jsonrpc": "2.0", "id": %d, "result": {' % identity
     if name == "deep":
         return '{"jsonrpc": "2.0", "id": %d, "result": %s1%s}' % (identity, "[" * 1000, "]" * 1000)
-    if name == "echo":
+    if name in ("echo", "nullable"):
         return {"content": [], "structuredContent": arguments}
     if name == "forms":
         return form(arguments["kind"])

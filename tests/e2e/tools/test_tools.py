@@ -65,6 +65,7 @@ class Calls(ToolsCase):
                 "await stand.rows.aio(1)": "tools.stand.rows takes its arguments by name: (page: int)",
                 "stand.rows(page=-1)": "/page: must be at least 0", "stand.rows(page=1, more=2)": "/more: unknown argument",
                 "stand.forms(kind='x')": "/kind: must be one of", "stand.pattern(a='A')": "/a: must match",
+                "stand.rows(page=None)": "/page: must be an integer, got null",
                 "stand.rows(page=float('nan'))": "ValueError",
                 "stand.echo(value=2 ** 63)": "a number is out of range: integers have at most 64 bits",
                 "stand.echo(value='x' * (4 << 20))": "more than 4 MiB"}
@@ -72,6 +73,7 @@ class Calls(ToolsCase):
             for code, words in rows.items():
                 self.assertIn(words, self.python(server, code).text, code)
             self.assertEqual(sum(self.requests(f"tools/call {name}") for name in ("rows", "forms", "pattern", "echo")), 0)
+            self.assertIn("['anyOf', 'b', 'null']", self.python(server, "sorted(stand.nullable(anyOf=None, a=None, b=None, null=None))").output)
             # A pattern that could take for ever is not tried.
             self.assertIn("Out: 'ok'", self.python(server, "stand.pattern(b='a' * 50 + '!')").output)
 
@@ -83,6 +85,8 @@ class Calls(ToolsCase):
             self.assertIn("rows(*, page: int)", help_text)
             self.assertIn("page (int): which page", help_text)
             self.assertIn("Not granted", self.python(server, "help(stand.add)").output)
+            self.assertEqual(self.python(server, "print(tools.search('nullable'))").output,
+                             "tools.stand.nullable(a: int = None, b = None, anyOf: str | None = None, null: int | None = None)  The arguments.")
             self.assertEqual(self.python(server, "print(tools.search('page'))").output, "tools.stand.rows(page: int)  A page of rows.")
             self.assertIn("tools.stand.add(by: int = None, to: str = None)  [not granted]  Add to the counter.",
                           self.python(server, "tools.search()").output)

@@ -189,6 +189,19 @@ static void foreign_patterns_that_take_long_are_not_tried(void **)
     json_decref(value);
 }
 
+static void null_is_a_value_of_foreign_schemas(void **)
+{
+    static const char schema[] =
+        "{\"required\": [\"r\"], \"properties\": {\"r\": {}, \"i\": {\"type\": "
+        "\"integer\"}, \"n\": {\"type\": [\"integer\", \"null\"]}}}";
+    static char text[384];
+    assert_int_equal(violations_of_foreign(schema, json_pack("{s:n, s:n}", "r", "n"), text), 0);
+    assert_int_equal(violations_of_foreign(schema, json_pack("{s:n, s:n}", "r", "i"), text), 1);
+    assert_string_equal(text, "must be an integer, got null");
+    assert_int_equal(violations_of_foreign(schema, json_object(), text), 1);
+    assert_string_equal(text, "is required but missing; send any value");
+}
+
 static json_t *array_of(const char *item, size_t count)
 {
     json_t *array = json_array();
@@ -228,6 +241,7 @@ int main(void)
         cmocka_unit_test(hostile_names_and_values_are_bounded),
         cmocka_unit_test(common_mistakes_of_clients_are_corrected),
         cmocka_unit_test(no_name_and_no_choice_are_absent),
+        cmocka_unit_test(null_is_a_value_of_foreign_schemas),
         cmocka_unit_test(numbers_and_truth_values_may_be_strings),
         cmocka_unit_test(foreign_patterns_that_take_long_are_not_tried),
         cmocka_unit_test(a_validation_ends_when_it_has_taken_too_much),
