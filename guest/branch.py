@@ -8,7 +8,6 @@ import _signal
 import _socket
 
 HEAD = b"\6\0\0\0branch"  # of a frame, behind its size
-SIGNAL = _signal.SIGUSR1  # to a checkpoint; in a session it has another purpose
 frames = load("frames")
 orphan = load("orphan")
 
@@ -79,7 +78,7 @@ def serve(session, fields, fds, mask, children):
 def from_session(session, fields, fds):
     """An idle session was asked for a branch."""
     mask = _signal.pthread_sigmask(_signal.SIG_SETMASK, load("checkpoint").ALL_SIGNALS)
-    fork(session, (fields, fds), mask, load("checkpoint").children_status(), lambda: orphan.fork(lambda: None))
+    fork(session, (fields, fds), mask, load("checkpoint").children_status(), lambda: orphan.fork(lambda _: None))
     orphan.wait()
     _signal.pthread_sigmask(_signal.SIG_SETMASK, mask)
 

@@ -15,7 +15,6 @@ try:
 except ImportError:  # a trimmed Python
     getrusage = None
 
-WAKE = _signal.SIGUSR2
 SI_USER = 0  # sent by kill(2); a process can claim this code only to itself, rt_sigqueueinfo(2)
 ALL_SIGNALS = _signal.valid_signals()
 SIGKILL = 9
@@ -57,7 +56,7 @@ def resident():
     except OSError:
         return None
 
-    def tell():  # a fork's peak starts at its current size, getrusage(2)
+    def tell(_):  # a fork's peak starts at its current size, getrusage(2)
         os.write(writing, b"%d" % getrusage(RUSAGE_SELF).ru_maxrss)
         os._exit(0)
 
@@ -207,24 +206,31 @@ def other_threads():
 def fork(mask, children):
     """Returns the copy's pid, 0 if there is none, and None in a copy that has woken."""
     try:
-        return orphan.fork(lambda: sleep(mask, children))
+        return orphan.fork(lambda woken: sleep(mask, children, woken), not load("session").SESSION.tied_to)
     except BaseException:
         return 0
 
 
-def sleep(mask, children):
-    """Sleeps until init signals that the session is gone; code of the session could send that signal too."""
-    try:
-        os.setsid()
-    except OSError:
-        pass
-    load("opening").tie(load("session").SESSION)
-    load("native").set_title("sp-checkpoint")
+def sleep(mask, children, woken):
+    """Sleeps until init signals that the session is gone; code of the session could send that signal too.
+
+    woken: the first signal, if orphan.fork has waited for it.
+    """
+    if woken is None:
+        try:
+            os.setsid()
+        except OSError:
+            pass
+        load("opening").tie(load("session").SESSION)
+        load("native").set_title("sp-checkpoint")
     while True:
-        sender = _signal.sigwaitinfo((WAKE, branch.SIGNAL))
-        if sender.si_code != SI_USER or sender.si_pid != os.getppid():
+        if woken is None:
+            sender = _signal.sigwaitinfo((orphan.WAKE, orphan.BRANCH))
+            woken = sender.si_signo, sender.si_code, sender.si_pid
+        (number, code, pid), woken = woken, None
+        if code != SI_USER or pid != os.getppid():
             continue
-        if sender.si_signo == branch.SIGNAL:
+        if number == orphan.BRANCH:
             branch.from_checkpoint(load("session").SESSION, mask, children)
         else:
             load("native").set_title("sp-session-" + load("session").SESSION.name)

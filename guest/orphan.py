@@ -7,34 +7,39 @@ exits.
 """
 import os
 import sys
+import _signal
 
-CLONE = {"x86_64": 56, "aarch64": 220}
+CALLS = {"x86_64": (56, 112, 157, 128), "aarch64": (220, 157, 167, 137)}  # clone, setsid, prctl, rt_sigtimedwait
 CLONE_PARENT, CLONE_CHILD_CLEARTID, CLONE_CHILD_SETTID, SIGCHLD = 0x8000, 0x200000, 0x1000000, 17
-PR_GET_TID_ADDRESS = 40  # where the C library keeps the id of its main thread, prctl(2)
+PR_GET_TID_ADDRESS, PR_SET_NAME = 40, 15  # where the C library keeps the id of its main thread, prctl(2)
+WAKE, BRANCH = _signal.SIGUSR2, _signal.SIGUSR1  # what a checkpoint waits for
 CDECL, WITH_THE_LOCK = 1, 4  # flags of a ctypes function; the second keeps the interpreter's lock
 ONE_THREAD = 3  # links of /proc/self/task: its name, ".", and one thread's ".."
 
 
 def find_clone():
-    """(before, clone, after_in_parent, after_in_child), or None where clone(2) cannot be used directly."""
+    """(before, after_in_parent, after_in_child, syscall, arguments of clone), then arguments of what suspends a process and
+    the siginfo_t that it fills in; or None where clone(2) cannot be used directly."""
     try:
-        from _ctypes import CFuncPtr, _SimpleCData, byref, dlopen, dlsym
+        from _ctypes import Array, CFuncPtr, _SimpleCData, byref, dlopen, dlsym
 
         program = dlopen(None, 0)
         long = type("long", (_SimpleCData,), {"_type_": "l"})
+        info = type("info", (Array,), {"_type_": type("int", (_SimpleCData,), {"_type_": "i"}), "_length_": 32})()
         kind = type("function", (CFuncPtr,), {"_flags_": CDECL | WITH_THE_LOCK, "_restype_": long})
         names = ("syscall", "prctl", "PyOS_BeforeFork", "PyOS_AfterFork_Parent", "PyOS_AfterFork_Child")
         syscall, prctl, before, after_in_parent, after_in_child = [kind(dlsym(program, name)) for name in names]
         machine = os.uname().machine
-        number, where, zero = long(CLONE[machine]), long(0), long(0)
+        (number, leave, name, wait), where, zero = map(long, CALLS[machine]), long(0), long(0)
         if prctl(PR_GET_TID_ADDRESS, byref(where), zero, zero, zero) or not where.value:
             return None
     except (ImportError, OSError, KeyError, AttributeError):
         return None
     flags = long(CLONE_PARENT | CLONE_CHILD_CLEARTID | CLONE_CHILD_SETTID | SIGCHLD)
     last = (zero, where) if machine == "aarch64" else (where, zero)  # of CONFIG_CLONE_BACKWARDS, clone(2)
-    arguments = (number, flags, zero, zero) + last
-    return before, lambda: syscall(*arguments), after_in_parent, after_in_child
+    signals = long(1 << WAKE - 1 | 1 << BRANCH - 1)
+    return (before, after_in_parent, after_in_child, syscall, (number, flags, zero, zero) + last, (leave,),
+            (name, long(PR_SET_NAME), b"sp-checkpoint"), (wait, byref(signals), info, zero, long(8)), info)
 
 
 native = find_clone()
@@ -50,35 +55,43 @@ def has_one_thread():
         return False
 
 
-def fork(sleep=None):
-    """Returns the new process's pid, and None in that process once sleep() has returned. Call wait() afterwards.
+def fork(sleep=None, suspended=False):
+    """Returns the new process's pid, and None in that process once sleep(woken) has returned. Call wait() afterwards.
 
     CPython reseeds `random` in a fork: after a sleep it has its old state. OSError: cannot create a process.
+    suspended: the process may leave its group, take the name of a checkpoint and wait for a signal before anything else.
+    Then woken is that signal, its code and its sender, else None.
     """
     if native is None or not has_one_thread():
         return fork_twice(sleep)
-    before, clone, after_in_parent, after_in_child = native
+    before, after_in_parent, after_in_child, syscall, clone, leave, name, wait, info = native
     before()
-    pid = clone()
+    pid = syscall(*clone)
     if pid:
         after_in_parent()
         if pid < 0:
             raise OSError("cannot create a process")
         return pid
+    woken = None
+    if suspended:  # by local names alone: what else it uses it has to copy
+        syscall(*leave)
+        syscall(*name)
+        number = syscall(*wait)
+        woken = (number, info[2], info[4]) if number > 0 else None
     global intermediate, delayed
     intermediate = 0
     if sleep is None:
         after_in_child()
         return None
     delayed = True
-    sleep()
+    sleep(woken)
     return resumed()
 
 
 def resumed():
     global delayed
     delayed = False
-    after_in_child = native[3]
+    after_in_child = native[2]
     random, seeds = random_state()
     after_in_child()
     restore(random, seeds)
@@ -88,8 +101,8 @@ def resumed():
 def fork_suspended():
     """The same from within sleep(), for a process that does not sleep: the caller goes on sleeping."""
     if not delayed:  # it was forked twice
-        return fork_twice(lambda: None)
-    pid = native[1]()
+        return fork_twice(lambda woken: None)
+    pid = native[3](*native[4])
     if pid < 0:
         raise OSError("cannot create a process")
     return pid or resumed()
@@ -123,7 +136,7 @@ def fork_twice(sleep):
         if writing >= 0:
             os.close(writing)
     if sleep is not None:
-        sleep()
+        sleep(None)
     del ended[:]
     restore(random, seeds)
     return None
