@@ -281,6 +281,12 @@ class Environment(Case):
             self.assertIn("File too large", result.text)
             self.assertEqual(server.request("ping")["result"], {})
 
+    def test_what_is_not_loaded_yet_takes_no_memory_of_the_session(self):
+        with Server() as server:
+            maps = server.python("print(open('/proc/self/maps').read())").text
+        for kind in "/modules.", ".pyc":
+            self.assertIn(kind, maps)
+
     def test_too_few_descriptors_are_an_error_and_the_server_stays(self):
         for most in (33, 100):
             with self.subTest(most), Server(wrap=("prlimit", f"--nofile={most}:{most}", "--")) as server:
