@@ -5,7 +5,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "base/json.h"
 #include "base/own.h"
 #include "base/utf8.h"
 #include "bridge/format.h"
@@ -120,8 +119,10 @@ static bool takes(const struct shape *shape, const char *keyword)
 
 static bool names(const json_t *list, const char *key)
 {
-    for (struct json_each item = {list}; json_next(&item);) {
-        if (strcmp(json_string_value(item.value), key) == 0) {
+    size_t i = 0;
+    const json_t *item = NULL;
+    json_array_foreach (list, i, item) {
+        if (strcmp(json_string_value(item), key) == 0) {
             return true;
         }
     }
@@ -159,12 +160,12 @@ static json_t *shape_schema(const struct shape *shape, const json_t *schema);
 static json_t *shape_properties(const struct shape *shape, const json_t *schema)
 {
     json_auto_t *properties = json_object();
-    for (struct json_each property = {json_object_get(schema, "properties")};
-         json_next_member(&property);) {
-        json_t *shaped = shape_schema(shape, property.value);
-        if (!shaped || json_object_set_new(properties, property.key, shaped) < 0 ||
-            (shape->optional != NULLABLE_NOT &&
-             !names(json_object_get(schema, "required"), property.key) &&
+    const char *key = NULL;
+    const json_t *property = NULL;
+    json_object_foreach (json_object_get(schema, "properties"), key, property) {
+        json_t *shaped = shape_schema(shape, property);
+        if (!shaped || json_object_set_new(properties, key, shaped) < 0 ||
+            (shape->optional != NULLABLE_NOT && !names(json_object_get(schema, "required"), key) &&
              make_nullable(shape, shaped) < 0)) {
             return NULL;
         }
@@ -176,9 +177,10 @@ static json_t *shape_properties(const struct shape *shape, const json_t *schema)
 static json_t *all_names(const json_t *schema)
 {
     json_auto_t *list = json_array();
-    for (struct json_each property = {json_object_get(schema, "properties")};
-         json_next_member(&property);) {
-        if (json_array_append_new(list, json_string(property.key)) < 0) {
+    const char *key = NULL;
+    const json_t *property = NULL;
+    json_object_foreach (json_object_get(schema, "properties"), key, property) {
+        if (json_array_append_new(list, json_string(key)) < 0) {
             return NULL;
         }
     }
@@ -208,10 +210,13 @@ static json_t *shape_keyword(const struct shape *shape, const json_t *schema, co
 static json_t *shape_schema(const struct shape *shape, const json_t *schema)
 {
     json_auto_t *shaped = json_object();
-    for (struct json_each value = {schema}; json_next_member(&value);) {
-        if (takes(shape, value.key) &&
-            json_object_set_new(shaped, value.key,
-                                shape_keyword(shape, schema, value.key, value.value)) < 0) {
+    json_t *object = (json_t *)(uintptr_t)schema; /* jansson's iterators take no const */
+    const char *keyword = NULL;
+    json_t *value = NULL;
+    json_object_foreach (object, keyword, value) {
+        if (takes(shape, keyword) &&
+            json_object_set_new(shaped, keyword, shape_keyword(shape, schema, keyword, value)) <
+                0) {
             return NULL;
         }
     }
@@ -309,8 +314,10 @@ json_t *bridge_declare(enum bridge_format format, bool strict, const json_t *too
 {
     const struct dialect *dialect = &dialects[format];
     json_auto_t *list = json_array();
-    for (struct json_each tool = {tools}; json_next(&tool);) {
-        if (json_array_append_new(list, declare(dialect, strict, tool.value)) < 0) {
+    size_t i = 0;
+    const json_t *tool = NULL;
+    json_array_foreach (tools, i, tool) {
+        if (json_array_append_new(list, declare(dialect, strict, tool)) < 0) {
             return NULL;
         }
     }

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/json.h"
 #include "base/own.h"
 #include "bridge/edit.h"
 
@@ -280,10 +279,12 @@ static size_t walk_file(struct walk *walk)
  * JSON does, but for DEL, which it escapes. */
 static void append_table(struct buf *out, const char *section, const struct bridge_server *server)
 {
+    const char *key = NULL;
+    const json_t *value = NULL;
     buf_appendf(out, "[%s.%s]\n", section, server->name);
-    for (struct json_each value = {server->entry}; json_next_member(&value);) {
-        defer_free char *text = json_dumps(value.value, JSON_ENCODE_ANY);
-        buf_appendf(out, "%s = ", value.key);
+    json_object_foreach ((json_t *)(uintptr_t)server->entry, key, value) {
+        defer_free char *text = json_dumps(value, JSON_ENCODE_ANY);
+        buf_appendf(out, "%s = ", key);
         for (const char *at = text ? text : ""; *at; at++) {
             buf_append_text(out, *at == '\x7f' ? "\\u007F" : (char[]){*at, '\0'});
         }

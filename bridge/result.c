@@ -1,7 +1,6 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/json.h"
 #include "base/own.h"
 #include "bridge/format.h"
 
@@ -22,13 +21,15 @@ static void parts_done(struct parts *parts)
 static int parts_take(struct parts *parts, const json_t *result)
 {
     OWNED(buf_done) struct buf text = BUF_EMPTY;
+    size_t i = 0;
+    json_t *block = NULL;
     parts->is_error = json_is_true(json_object_get(result, "isError"));
     parts->images = json_array();
-    for (struct json_each block = {json_object_get(result, "content")}; json_next(&block);) {
-        const char *type = json_string_value(json_object_get(block.value, "type"));
-        const json_t *said = json_object_get(block.value, "text");
+    json_array_foreach (json_object_get(result, "content"), i, block) {
+        const char *type = json_string_value(json_object_get(block, "type"));
+        const json_t *said = json_object_get(block, "text");
         if (type && strcmp(type, "image") == 0) {
-            if (json_array_append(parts->images, block.value) < 0) {
+            if (json_array_append(parts->images, block) < 0) {
                 return -1;
             }
         } else if (said &&
@@ -53,11 +54,13 @@ static json_t *list_images(const json_t *images, json_t *first,
                            json_t *(*make)(const json_t *image))
 {
     json_auto_t *list = json_array();
+    size_t i = 0;
+    const json_t *image = NULL;
     if (first && json_array_append_new(list, first) < 0) {
         return NULL;
     }
-    for (struct json_each image = {images}; json_next(&image);) {
-        if (json_array_append_new(list, make(image.value)) < 0) {
+    json_array_foreach (images, i, image) {
+        if (json_array_append_new(list, make(image)) < 0) {
             return NULL;
         }
     }

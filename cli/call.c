@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "base/json.h"
 #include "base/loop.h"
 #include "base/own.h"
 #include "base/word.h"
@@ -40,9 +39,11 @@ static int print_response(const struct options *options, const json_t *response)
         terminal_say("call: out of memory");
         return EXIT_TOOL_ERROR;
     }
-    for (struct json_each value = {values}; json_next(&value);) {
+    size_t i = 0;
+    const json_t *value = NULL;
+    json_array_foreach (values, i, value) {
         OWNED(buf_done) struct buf line = BUF_EMPTY; /* its reader may be a terminal */
-        if (rpc_text_show(&line, value.value) < 0 || buf_append(&line, "\n", 1) < 0 ||
+        if (rpc_text_show(&line, value) < 0 || buf_append(&line, "\n", 1) < 0 ||
             fwrite(buf_bytes(&line), 1, buf_size(&line), stdout) != buf_size(&line)) {
             return EXIT_TOOL_ERROR;
         }

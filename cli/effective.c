@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/json.h"
 #include "base/parse.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
@@ -115,11 +114,13 @@ int print_effective(const struct options *options)
 {
     json_auto_t *rows = effective_settings(options);
     const char *before = "";
-    for (struct json_each row = {rows}; json_next(&row);) {
-        const char *name = json_string_value(json_object_get(row.value, "name"));
+    size_t i = 0;
+    json_t *row = NULL;
+    json_array_foreach (rows, i, row) {
+        const char *name = json_string_value(json_object_get(row, "name"));
         (void)printf("%-20s%-29s %s\n", strcmp(name, before) == 0 ? "" : name,
-                     json_string_value(json_object_get(row.value, "value")),
-                     json_string_value(json_object_get(row.value, "source")));
+                     json_string_value(json_object_get(row, "value")),
+                     json_string_value(json_object_get(row, "source")));
         before = name;
     }
     return 0;

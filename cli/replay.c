@@ -8,7 +8,6 @@
 
 #include "base/buf.h"
 #include "base/embed.h"
-#include "base/json.h"
 #include "base/own.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
@@ -50,10 +49,12 @@ static bool is_default(const json_t *row)
 /* The first of our settings with this name, and this value unless it is NULL; NULL: none. */
 static const json_t *find_setting(const json_t *rows, const char *name, const char *value)
 {
-    for (struct json_each row = {rows}; json_next(&row);) {
-        if (strcmp(record_text(row.value, "name"), name) == 0 &&
-            (!value || strcmp(record_text(row.value, "value"), value) == 0)) {
-            return row.value;
+    size_t i = 0;
+    json_t *row = NULL;
+    json_array_foreach (rows, i, row) {
+        if (strcmp(record_text(row, "name"), name) == 0 &&
+            (!value || strcmp(record_text(row, "value"), value) == 0)) {
+            return row;
         }
     }
     return NULL;
@@ -128,15 +129,17 @@ static void take_settings(struct options *options, const struct record_book *boo
     OWNED(buf_done) struct buf out = BUF_EMPTY;
     struct box_python python = {};
     json_auto_t *ours = effective_settings(options);
-    for (struct json_each row = {json_object_get(book->start, "settings")}; json_next(&row);) {
-        const char *name = record_text(row.value, "name");
+    size_t i = 0;
+    json_t *row = NULL;
+    json_array_foreach (json_object_get(book->start, "settings"), i, row) {
+        const char *name = record_text(row, "name");
         if (is_one_of(name, limits)) {
-            take_limit(options, ours, row.value, &out);
+            take_limit(options, ours, row, &out);
         } else if (strcmp(name, "seed") == 0) {
-            take_seed(options, row.value);
-        } else if (is_one_of(name, named) && !is_default(row.value) &&
-                   !find_setting(ours, name, record_text(row.value, "value"))) {
-            append_lack(&out, row.value, NULL);
+            take_seed(options, row);
+        } else if (is_one_of(name, named) && !is_default(row) &&
+                   !find_setting(ours, name, record_text(row, "value"))) {
+            append_lack(&out, row, NULL);
         }
     }
     box_python_look(&options->spec, &python);
@@ -363,10 +366,11 @@ static void replay_install(struct replay *replay, const struct record_entry *ent
     const json_t *installed = find_install(entry, replay->book->entries);
     json_t *arguments = json_deep_copy(json_object_get(entry->event, "arguments"));
     json_t *packages = json_array();
-    for (struct json_each item = {installed}; json_next(&item);) {
-        (void)json_array_append_new(packages,
-                                    json_sprintf("%s==%s", record_text(item.value, "name"),
-                                                 record_text(item.value, "version")));
+    size_t i = 0;
+    json_t *item = NULL;
+    json_array_foreach (installed, i, item) {
+        (void)json_array_append_new(packages, json_sprintf("%s==%s", record_text(item, "name"),
+                                                           record_text(item, "version")));
     }
     if (json_array_size(packages) > 0) {
         (void)json_object_set(arguments, "packages", packages);

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
 #include "base/word.h"
 
 const char *record_text(const json_t *object, const char *name)
@@ -143,8 +142,10 @@ static void take_result(const struct follower *follower, const json_t *result)
 /* The cells that led to each session's final state are live. */
 static void find_live(const struct follower *follower)
 {
-    for (struct json_each value = {follower->states}; json_next_member(&value);) {
-        size_t at = (size_t)json_integer_value(value.value);
+    const char *session = NULL;
+    json_t *value = NULL;
+    json_object_foreach (follower->states, session, value) {
+        size_t at = (size_t)json_integer_value(value);
         while (at > 0) {
             struct record_entry *entry = &follower->book->entries[at - 1];
             if (entry->fate == RECORD_UNDONE) {

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/json.h"
 #include "base/own.h"
 #include "base/utf8.h"
 #include "record/escape.h"
@@ -193,9 +192,11 @@ static void append_text(struct buf *out, const char *class, const char *before,
 
 static void append_output(struct buf *out, const json_t *result)
 {
-    for (struct json_each piece = {json_object_get(result, "output")}; json_next(&piece);) {
-        const json_t *text = json_array_get(piece.value, 1);
-        bool is_error = strcmp(json_string_value(json_array_get(piece.value, 0)), "stderr") == 0;
+    size_t i = 0;
+    json_t *piece = NULL;
+    json_array_foreach (json_object_get(result, "output"), i, piece) {
+        const json_t *text = json_array_get(piece, 1);
+        bool is_error = strcmp(json_string_value(json_array_get(piece, 0)), "stderr") == 0;
         append_block(out, is_error ? "out err" : "out", "", json_string_value(text),
                      json_string_length(text));
     }
@@ -208,12 +209,13 @@ static void append_output(struct buf *out, const json_t *result)
 
 static void append_images(struct buf *out, const json_t *images)
 {
-    for (struct json_each image = {images}; json_next(&image);) {
-        const json_t *data = json_object_get(image.value, "data");
+    size_t i = 0;
+    json_t *image = NULL;
+    json_array_foreach (images, i, image) {
+        const json_t *data = json_object_get(image, "data");
         const char *type = record_image_type(data);
         if (type) {
-            buf_appendf(out, "<img alt=\"figure %zu\" src=\"data:%s;base64,", image.index + 1,
-                        type);
+            buf_appendf(out, "<img alt=\"figure %zu\" src=\"data:%s;base64,", i + 1, type);
             buf_append(out, json_string_value(data), json_string_length(data));
             buf_append_text(out, "\">\n");
         }
@@ -297,15 +299,17 @@ static void append_call(struct buf *out, const struct record_entry *entry)
 {
     const json_t *arguments = json_object_get(entry->event, "arguments");
     bool is_change = strcmp(entry->kind, "change") == 0;
+    size_t i = 0;
+    json_t *block = NULL;
     append_text(out, "code", "", arguments, "content");
     append_text(out, "code", "", arguments, "old_text");
     append_text(out, "code", "", arguments, "new_text");
-    for (struct json_each block = {json_object_get(entry->event, "content")}; json_next(&block);) {
-        const json_t *text = json_object_get(block.value, "text");
+    json_array_foreach (json_object_get(entry->event, "content"), i, block) {
+        const json_t *text = json_object_get(block, "text");
         if (is_change && json_string_length(text) > 0) {
             append_diff(out, json_string_value(text), json_string_length(text));
         } else {
-            append_text(out, "out", "", block.value, "text");
+            append_text(out, "out", "", block, "text");
         }
     }
     append_images(out, json_object_get(entry->event, "content"));
@@ -356,15 +360,17 @@ static void append_outline(struct buf *out, const struct record_entry *entry, si
 
 static void append_settings(struct buf *out, const struct record_book *book)
 {
+    size_t i = 0;
+    json_t *row = NULL;
     buf_append_text(out, "<details><summary>Changed settings</summary><table>\n");
-    for (struct json_each row = {json_object_get(book->start, "settings")}; json_next(&row);) {
-        if (strcmp(record_text(row.value, "source"), "default") != 0) {
+    json_array_foreach (json_object_get(book->start, "settings"), i, row) {
+        if (strcmp(record_text(row, "source"), "default") != 0) {
             buf_append_text(out, "<tr><td>");
-            escaped(out, row.value, "name");
+            escaped(out, row, "name");
             buf_append_text(out, "</td><td>");
-            escaped(out, row.value, "value");
+            escaped(out, row, "value");
             buf_append_text(out, "</td><td>");
-            escaped(out, row.value, "source");
+            escaped(out, row, "source");
             buf_append_text(out, "</td></tr>\n");
         }
     }

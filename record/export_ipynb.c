@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/json.h"
 #include "base/own.h"
 #include "record/escape.h"
 #include "record/export.h"
@@ -71,18 +70,20 @@ static json_t *value_of(const json_t *result)
 static json_t *outputs_of(const json_t *result)
 {
     json_t *outputs = json_array();
-    for (struct json_each item = {json_object_get(result, "output")}; json_next(&item);) {
-        bool is_error = strcmp(json_string_value(json_array_get(item.value, 0)), "stderr") == 0;
+    size_t i = 0;
+    json_t *item = NULL;
+    json_array_foreach (json_object_get(result, "output"), i, item) {
+        bool is_error = strcmp(json_string_value(json_array_get(item, 0)), "stderr") == 0;
         (void)json_array_append_new(outputs, json_pack("{s:s, s:s, s:O}", "output_type", "stream",
                                                        "name", is_error ? "stderr" : "stdout",
-                                                       "text", json_array_get(item.value, 1)));
+                                                       "text", json_array_get(item, 1)));
     }
-    for (struct json_each item = {json_object_get(result, "images")}; json_next(&item);) {
-        const char *type = record_image_type(json_object_get(item.value, "data"));
-        if (type && is_displayed(result, item.index)) {
+    json_array_foreach (json_object_get(result, "images"), i, item) {
+        const char *type = record_image_type(json_object_get(item, "data"));
+        if (type && is_displayed(result, i)) {
             (void)json_array_append_new(
                 outputs, json_pack("{s:s, s:{s:O}, s:{}}", "output_type", "display_data", "data",
-                                   type, json_object_get(item.value, "data"), "metadata"));
+                                   type, json_object_get(item, "data"), "metadata"));
         }
     }
     if (json_object_get(result, "value")) {
@@ -206,11 +207,13 @@ static bool is_word(const char *text)
 static bool add_install(json_t *cells, const struct record_entry *entry)
 {
     OWNED(buf_done) struct buf code = BUF_EMPTY;
+    size_t i = 0;
+    json_t *item = NULL;
     unsigned count = 0;
     buf_append_text(&code, "%pip install --quiet");
-    for (struct json_each item = {json_object_get(entry->event, "installed")}; json_next(&item);) {
-        const char *name = record_text(item.value, "name");
-        const char *version = record_text(item.value, "version");
+    json_array_foreach (json_object_get(entry->event, "installed"), i, item) {
+        const char *name = record_text(item, "name");
+        const char *version = record_text(item, "version");
         if (is_word(name) && is_word(version)) {
             buf_appendf(&code, " %s==%s", name, version);
             count++;
@@ -230,10 +233,12 @@ static void add_first(json_t *cells, const struct record_book *book)
                                         "index-url", "find-links", "preinstall"};
     OWNED(buf_done) struct buf text = BUF_EMPTY;
     OWNED(buf_done) struct buf list = BUF_EMPTY;
-    for (struct json_each row = {json_object_get(book->start, "settings")}; json_next(&row);) {
+    size_t i = 0;
+    json_t *row = NULL;
+    json_array_foreach (json_object_get(book->start, "settings"), i, row) {
         for (unsigned k = 0; k < sizeof shown / sizeof *shown; k++) {
-            if (strcmp(record_text(row.value, "name"), shown[k]) == 0) {
-                buf_appendf(&list, "%-11s %s\n", shown[k], record_text(row.value, "value"));
+            if (strcmp(record_text(row, "name"), shown[k]) == 0) {
+                buf_appendf(&list, "%-11s %s\n", shown[k], record_text(row, "value"));
             }
         }
     }

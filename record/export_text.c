@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/json.h"
 #include "base/own.h"
 #include "record/escape.h"
 #include "record/export.h"
@@ -47,9 +46,11 @@ bool record_is_of(const struct record_entry *entry, const char *session)
 
 void record_join_output(const json_t *result, const char *stream, struct buf *out)
 {
-    for (struct json_each piece = {json_object_get(result, "output")}; json_next(&piece);) {
-        const json_t *text = json_array_get(piece.value, 1);
-        if (!stream || strcmp(json_string_value(json_array_get(piece.value, 0)), stream) == 0) {
+    size_t i = 0;
+    json_t *piece = NULL;
+    json_array_foreach (json_object_get(result, "output"), i, piece) {
+        const json_t *text = json_array_get(piece, 1);
+        if (!stream || strcmp(json_string_value(json_array_get(piece, 0)), stream) == 0) {
             buf_append(out, json_string_value(text), json_string_length(text));
         }
     }
@@ -65,8 +66,10 @@ static void append_name(const struct record_entry *entry, struct buf *out)
 /* The result of another call than a cell's. */
 static void append_content(const struct record_entry *entry, struct buf *out)
 {
-    for (struct json_each block = {json_object_get(entry->event, "content")}; json_next(&block);) {
-        const json_t *text = json_object_get(block.value, "text");
+    size_t i = 0;
+    json_t *block = NULL;
+    json_array_foreach (json_object_get(entry->event, "content"), i, block) {
+        const json_t *text = json_object_get(block, "text");
         buf_append(out, json_string_value(text), json_string_length(text));
     }
 }

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,6 @@
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "base/json.h"
 #include "base/limits.h"
 #include "base/own.h"
 #include "rpc/text.h"
@@ -114,11 +114,13 @@ static bool is_number(const json_t *value)
 
 static bool is_array_of(const json_t *value, bool (*is)(const json_t *item))
 {
+    size_t i = 0;
+    json_t *item = NULL;
     if (!json_is_array(value)) {
         return false;
     }
-    for (struct json_each item = {value}; json_next(&item);) {
-        if (!is(item.value)) {
+    json_array_foreach (value, i, item) {
+        if (!is(item)) {
             return false;
         }
     }
@@ -216,15 +218,17 @@ static bool is_kind(const char *kind)
 static const char *find_mistake(const json_t *event, char text[64])
 {
     static const char *const needed[] = {"v", "seq", "time", "kind", "prev"};
+    const char *name = NULL;
+    json_t *value = NULL;
     for (unsigned i = 0; i < sizeof needed / sizeof *needed; i++) {
         if (!json_object_get(event, needed[i])) {
             (void)snprintf(text, 64, "%s is missing", needed[i]);
             return text;
         }
     }
-    for (struct json_each value = {event}; json_next_member(&value);) {
-        if (!has_type(value.key, value.value)) {
-            (void)snprintf(text, 64, "%s has another type or is out of range", value.key);
+    json_object_foreach ((json_t *)(uintptr_t)event, name, value) {
+        if (!has_type(name, value)) {
+            (void)snprintf(text, 64, "%s has another type or is out of range", name);
             return text;
         }
     }

@@ -6,7 +6,6 @@
 #include <time.h>
 
 #include "base/buf.h"
-#include "base/json.h"
 #include "base/own.h"
 #include "record/escape.h"
 
@@ -49,9 +48,11 @@ void record_clock(const json_t *event, struct buf *out)
 
 static void show_output(const struct page *page, const json_t *result)
 {
-    for (struct json_each piece = {json_object_get(result, "output")}; json_next(&piece);) {
-        bool is_error = strcmp(json_string_value(json_array_get(piece.value, 0)), "stderr") == 0;
-        block(page, is_error ? WRONG : NORMAL, "  ", json_array_get(piece.value, 1));
+    size_t i = 0;
+    json_t *piece = NULL;
+    json_array_foreach (json_object_get(result, "output"), i, piece) {
+        bool is_error = strcmp(json_string_value(json_array_get(piece, 0)), "stderr") == 0;
+        block(page, is_error ? WRONG : NORMAL, "  ", json_array_get(piece, 1));
     }
     json_int_t bytes = record_number(result, "output_bytes", 0);
     if (bytes > 0) {
@@ -62,11 +63,12 @@ static void show_output(const struct page *page, const json_t *result)
 
 static void show_images(const struct page *page, const json_t *result)
 {
-    for (struct json_each path = {json_object_get(result, "image_files")}; json_next(&path);) {
-        if (json_is_string(path.value)) {
+    size_t i = 0;
+    json_t *path = NULL;
+    json_array_foreach (json_object_get(result, "image_files"), i, path) {
+        if (json_is_string(path)) {
             buf_append_text(page->out, "  [figure ");
-            record_escape_line(page->out, json_string_value(path.value),
-                               json_string_length(path.value));
+            record_escape_line(page->out, json_string_value(path), json_string_length(path));
             buf_append_text(page->out, "]\n");
         }
     }
@@ -103,11 +105,13 @@ static void show_cell(const struct page *page, const struct record_entry *entry)
 
 static void list_installed(struct buf *out, const json_t *event)
 {
-    for (struct json_each item = {json_object_get(event, "installed")}; json_next(&item);) {
-        buf_append_text(out, item.index ? ", " : ": ");
-        text_of(out, item.value, "name");
+    size_t i = 0;
+    json_t *item = NULL;
+    json_array_foreach (json_object_get(event, "installed"), i, item) {
+        buf_append_text(out, i ? ", " : ": ");
+        text_of(out, item, "name");
         buf_append_text(out, " ");
-        text_of(out, item.value, "version");
+        text_of(out, item, "version");
     }
 }
 
@@ -162,6 +166,8 @@ void record_title(const struct record_entry *entry, struct buf *out)
 
 static void show_other(const struct page *page, const struct record_entry *entry)
 {
+    size_t i = 0;
+    json_t *block_of = NULL;
     buf_append_text(page->out, page->colours[BOLD]);
     record_title(entry, page->out);
     buf_append_text(page->out, page->colours[NORMAL]);
@@ -172,9 +178,8 @@ static void show_other(const struct page *page, const struct record_entry *entry
         block(page, CODE, "| ",
               json_object_get(json_object_get(entry->event, "arguments"), "content"));
     }
-    for (struct json_each block_of = {json_object_get(entry->event, "content")};
-         json_next(&block_of);) {
-        block(page, DIM, "  ", json_object_get(block_of.value, "text"));
+    json_array_foreach (json_object_get(entry->event, "content"), i, block_of) {
+        block(page, DIM, "  ", json_object_get(block_of, "text"));
     }
     buf_append_text(page->out, "\n");
 }
@@ -283,17 +288,19 @@ static const char *setting_of(const char *outcome)
  * after it. */
 static void append_setting(const struct record_book *book, const char *flag, struct buf *out)
 {
+    size_t i = 0;
+    json_t *row = NULL;
     flag += strspn(flag, "-");
     size_t size = strcspn(flag, " =");
-    for (struct json_each row = {json_object_get(book->start, "settings")}; json_next(&row);) {
-        const char *name = record_text(row.value, "name");
+    json_array_foreach (json_object_get(book->start, "settings"), i, row) {
+        const char *name = record_text(row, "name");
         if (strlen(name) == size && strncmp(name, flag, size) == 0) {
             buf_append_text(out, "  setting: --");
-            text_of(out, row.value, "name");
+            text_of(out, row, "name");
             buf_append_text(out, " ");
-            text_of(out, row.value, "value");
+            text_of(out, row, "value");
             buf_append_text(out, " (");
-            text_of(out, row.value, "source");
+            text_of(out, row, "source");
             buf_append_text(out, ")\n");
         }
     }

@@ -1,10 +1,10 @@
 /* The revisions 2024-11-05 to 2025-11-25: one initialize for the process, then requests that
  * rely on it. notifications/initialized is never required, and a second initialize replaces the
  * first. */
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/json.h"
 #include "base/limits.h"
 #include "base/own.h"
 #include "rpc/elicitation.h"
@@ -108,8 +108,11 @@ static const struct mcp_era era = {
 static bool has_client_key(const json_t *meta)
 {
     static const char prefix[] = MCP_META_PREFIX "client";
-    for (struct json_each value = {meta}; json_next_member(&value);) {
-        if (strncmp(value.key, prefix, sizeof prefix - 1) == 0) {
+    json_t *object = (json_t *)(uintptr_t)meta; /* jansson's iterators take no const */
+    const char *key = NULL;
+    json_t *value = NULL;
+    json_object_foreach (object, key, value) {
+        if (strncmp(key, prefix, sizeof prefix - 1) == 0) {
             return true;
         }
     }

@@ -3,7 +3,6 @@
 #include <time.h>
 
 #include "base/buf.h"
-#include "base/json.h"
 #include "base/limits.h"
 #include "base/own.h"
 #include "base/word.h"
@@ -36,8 +35,10 @@ bool mcp_ui_declared(const struct rpc_peer *peer, const json_t *capabilities)
     const json_t *types = json_object_get(
         json_object_get(json_object_get(capabilities, "extensions"), MCP_EXTENSION_UI),
         "mimeTypes");
-    for (struct json_each type = {types}; json_next(&type);) {
-        const char *text = rpc_text_plain(type.value);
+    size_t i = 0;
+    const json_t *type = NULL;
+    json_array_foreach (types, i, type) {
+        const char *text = rpc_text_plain(type);
         if (peer->tools.page && text && strcmp(text, RPC_VIEW_TYPE) == 0) {
             return true;
         }
@@ -79,17 +80,19 @@ bool mcp_may_hold(struct rpc_peer *peer, struct rpc_request *request)
 static void refuse_unknown(struct rpc_call *call, const char *name)
 {
     char shown[120];
+    size_t index = 0;
     const char *instead = call->peer->tools.instead ? call->peer->tools.instead(name) : NULL;
+    const json_t *tool = NULL;
     OWNED(buf_done) struct buf text = BUF_EMPTY;
     json_auto_t *tools = call->peer->tools.list(call->peer->tools.ctx);
     buf_appendf(&text, "Unknown tool: %s%s%s", word_show(name, strlen(name), shown, sizeof shown),
                 instead ? ". " : "", instead ? instead : "");
-    for (struct json_each tool = {tools}; json_next(&tool);) {
+    json_array_foreach (tools, index, tool) {
         buf_appendf(&text, "%s%s",
-                    tool.index ? ", "
-                    : instead  ? " Tools: "
-                               : ". Tools: ",
-                    json_string_value(json_object_get(tool.value, "name")));
+                    index     ? ", "
+                    : instead ? " Tools: "
+                              : ". Tools: ",
+                    json_string_value(json_object_get(tool, "name")));
     }
     rpc_call_fail(call, RPC_INVALID_PARAMS, buf_error(&text) ? "Unknown tool" : buf_text(&text));
 }

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/json.h"
 #include "base/own.h"
 #include "schema/schema.h"
 
@@ -112,8 +111,10 @@ json_t *schema_describe(const char *name, const struct schema_value *values)
         return NULL;
     }
     json_t *properties = json_object_get(json_object_get(tool, "inputSchema"), "properties");
-    for (struct json_each property = {properties}; json_next_member(&property);) {
-        if (fill_description(property.value, values) < 0) {
+    const char *key = NULL;
+    json_t *property = NULL;
+    json_object_foreach (properties, key, property) {
+        if (fill_description(property, values) < 0) {
             return NULL;
         }
     }

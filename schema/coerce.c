@@ -2,7 +2,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "base/json.h"
 #include "base/own.h"
 #include "schema/keyword.h"
 #include "schema/schema.h"
@@ -95,18 +94,20 @@ json_t *schema_coerce(const json_t *schema, json_t *value)
 {
     json_auto_t *copy = NULL;
     const json_t *properties = json_object_get(schema, "properties");
+    const char *key = NULL;
+    json_t *old = NULL;
     if (!json_is_object(value)) {
         return json_incref(value);
     }
-    for (struct json_each old = {value}; json_next_member(&old);) {
-        const json_t *property = json_object_get(properties, old.key);
+    json_object_foreach (value, key, old) {
+        const json_t *property = json_object_get(properties, key);
         if (!property) {
             continue;
         }
-        bool drop = is_none(property, old.value) && !keyword_requires(schema, old.key);
-        json_auto_t *coerced = drop ? NULL : coerce_value(property, old.value);
+        bool drop = is_none(property, old) && !keyword_requires(schema, key);
+        json_auto_t *coerced = drop ? NULL : coerce_value(property, old);
         if ((!drop && !coerced) ||
-            (coerced != old.value && coerce_replace(&copy, value, old.key, coerced) < 0)) {
+            (coerced != old && coerce_replace(&copy, value, key, coerced) < 0)) {
             return NULL;
         }
     }
@@ -131,9 +132,12 @@ static bool is_plain_pattern(const json_t *pattern)
 
 static json_t *properties_of(const json_t *properties, unsigned depth)
 {
+    json_t *object = (json_t *)(uintptr_t)properties; /* jansson's iterators take no const */
     json_t *known = json_object();
-    for (struct json_each property = {properties}; json_next_member(&property);) {
-        (void)json_object_set_new(known, property.key, foreign(property.value, depth + 1));
+    const char *key = NULL;
+    json_t *property = NULL;
+    json_object_foreach (object, key, property) {
+        (void)json_object_set_new(known, key, foreign(property, depth + 1));
     }
     return known;
 }
@@ -141,9 +145,9 @@ static json_t *properties_of(const json_t *properties, unsigned depth)
 static json_t *strings_of(const json_t *array)
 {
     json_t *known = json_array();
-    for (struct json_each name = {array}; json_next(&name);) {
-        if (json_is_string(name.value)) {
-            (void)json_array_append(known, name.value);
+    for (size_t i = 0; i < json_array_size(array); i++) {
+        if (json_is_string(json_array_get(array, i))) {
+            (void)json_array_append(known, json_array_get(array, i));
         }
     }
     return known;

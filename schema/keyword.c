@@ -3,8 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/json.h"
-
 static const struct {
     const char *name;
     const char *article;
@@ -59,8 +57,10 @@ bool keyword_type_matches(enum keyword_type type, const json_t *value)
 
 bool keyword_requires(const json_t *schema, const char *key)
 {
-    for (struct json_each name = {json_object_get(schema, "required")}; json_next(&name);) {
-        if (strcmp(json_string_value(name.value), key) == 0) {
+    size_t i = 0;
+    const json_t *name = NULL;
+    json_array_foreach (json_object_get(schema, "required"), i, name) {
+        if (strcmp(json_string_value(name), key) == 0) {
             return true;
         }
     }

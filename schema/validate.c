@@ -1,10 +1,10 @@
 #include <regex.h>
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/json.h"
 #include "base/utf8.h"
 #include "base/word.h"
 #include "schema/keyword.h"
@@ -136,16 +136,20 @@ static void add_name(const char *quote, const char *name, char *out, size_t size
 /* "a, b, c" of an array's strings or an object's keys. Returns out. */
 static const char *name_list(const json_t *names, char *out, size_t size)
 {
+    json_t *object = (json_t *)(uintptr_t)names; /* jansson's iterators take no const */
+    const char *key = NULL;
+    json_t *item = NULL;
+    size_t i = 0;
     out[0] = '\0';
-    for (struct json_each item = {names}; json_next(&item);) {
+    json_array_foreach (names, i, item) {
         char text[80];
-        size_t used = json_dumpb(item.value, text, sizeof text - 1, JSON_COMPACT | JSON_ENCODE_ANY);
+        size_t used = json_dumpb(item, text, sizeof text - 1, JSON_COMPACT | JSON_ENCODE_ANY);
         text[used < sizeof text ? used : 0] = '\0';
-        add_name(json_is_string(item.value) ? "\"" : "",
-                 json_is_string(item.value) ? json_string_value(item.value) : text, out, size);
+        add_name(json_is_string(item) ? "\"" : "",
+                 json_is_string(item) ? json_string_value(item) : text, out, size);
     }
-    for (struct json_each item = {names}; json_next_member(&item);) {
-        add_name("", item.key, out, size);
+    json_object_foreach (object, key, item) {
+        add_name("", key, out, size);
     }
     return out;
 }
@@ -181,8 +185,10 @@ static bool pattern_matches(const char *pattern, const json_t *value)
 
 static bool enum_has(const json_t *options, const json_t *value)
 {
-    for (struct json_each option = {options}; json_next(&option);) {
-        if (json_equal(option.value, value)) {
+    size_t i = 0;
+    const json_t *option = NULL;
+    json_array_foreach (options, i, option) {
+        if (json_equal(option, value)) {
             return true;
         }
     }
@@ -255,8 +261,10 @@ static void check_array(struct check *check, const json_t *schema, const json_t 
 static void check_missing(struct check *check, const json_t *schema, const json_t *value)
 {
     const json_t *properties = json_object_get(schema, "properties");
-    for (struct json_each name = {json_object_get(schema, "required")}; json_next(&name);) {
-        const char *key = json_string_value(name.value);
+    size_t i = 0;
+    const json_t *name = NULL;
+    json_array_foreach (json_object_get(schema, "required"), i, name) {
+        const char *key = json_string_value(name);
         const json_t *sent = json_object_get(value, key);
         if (sent && (check->foreign || !json_is_null(sent))) {
             continue;
@@ -294,16 +302,19 @@ static void check_unknown(struct check *check, const json_t *properties, const c
 static void check_object(struct check *check, const json_t *schema, const json_t *value)
 {
     const json_t *properties = json_object_get(schema, "properties");
+    json_t *object = (json_t *)(uintptr_t)value; /* jansson's iterators take no const */
+    const char *key = NULL;
+    json_t *member = NULL;
     if (check_work(check, json_array_size(json_object_get(schema, "required")))) {
         check_missing(check, schema, value);
     }
-    for (struct json_each member = {value}; json_next_member(&member);) {
-        const json_t *property = json_object_get(properties, member.key);
-        size_t old = check_enter(check, member.key);
-        if (property && (check->foreign || !json_is_null(member.value))) {
-            check_value(check, property, member.value);
+    json_object_foreach (object, key, member) {
+        const json_t *property = json_object_get(properties, key);
+        size_t old = check_enter(check, key);
+        if (property && (check->foreign || !json_is_null(member))) {
+            check_value(check, property, member);
         } else if (!property && json_is_false(json_object_get(schema, "additionalProperties"))) {
-            check_unknown(check, properties, member.key);
+            check_unknown(check, properties, key);
         }
         check_leave(check, old);
     }

@@ -3,7 +3,6 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
-#include "base/json.h"
 #include "base/limits.h"
 #include "base/loop.h"
 #include "base/own.h"
@@ -90,14 +89,15 @@ static bool check(const struct install_config *config, struct rpc_call *call,
 {
     OWNED(buf_done) struct buf wrong = BUF_EMPTY;
     OWNED(buf_done) struct buf blocked = BUF_EMPTY;
-    for (struct json_each item = {packages}; json_next(&item);) {
+    size_t i = 0;
+    json_t *item = NULL;
+    json_array_foreach (packages, i, item) {
         char name[REQUIREMENT_NAME_BYTES];
         char text[REQUIREMENT_TEXT_BYTES];
-        if (requirement_check(json_string_value(item.value), json_string_length(item.value), name,
-                              text)) {
+        if (requirement_check(json_string_value(item), json_string_length(item), name, text)) {
             static const char head[] = "The arguments of install_package are not valid:\n";
-            (void)buf_appendf(&wrong, "%s- /packages/%zu: %s\n", buf_size(&wrong) ? "" : head,
-                              item.index, text);
+            (void)buf_appendf(&wrong, "%s- /packages/%zu: %s\n", buf_size(&wrong) ? "" : head, i,
+                              text);
         } else if (install_policy_refusal(config, name, text, sizeof text)) {
             (void)buf_appendf(&blocked, "%s%s", buf_size(&blocked) ? "; " : "", text);
         }
@@ -171,10 +171,12 @@ static void ask(struct install_call *own)
     OWNED(buf_done) struct buf names = BUF_EMPTY;
     OWNED(buf_done) struct buf message = BUF_EMPTY;
     char source[300];
-    for (struct json_each item = {own->op->packages}; json_next(&item);) {
+    size_t i = 0;
+    json_t *item = NULL;
+    json_array_foreach (own->op->packages, i, item) {
         char shown[REQUIREMENT_BYTES];
-        (void)buf_appendf(&names, "%s%s", item.index > 0 ? ", " : "",
-                          requirement_show(json_string_value(item.value), shown));
+        (void)buf_appendf(&names, "%s%s", i > 0 ? ", " : "",
+                          requirement_show(json_string_value(item), shown));
     }
     (void)buf_appendf(&message, "Install %s into the sandbox, from %s?", buf_text(&names),
                       installs_source(own->tools->installs, source, sizeof source));

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/json.h"
 #include "base/limits.h"
 #include "base/own.h"
 #include "base/quote.h"
@@ -54,16 +53,18 @@ static const char *normalise(const char *work, const char *path, size_t size, st
 int changes_paths_take(const struct box_spec *spec, const json_t *argument,
                        struct changes_paths *ret, struct buf *why)
 {
+    size_t i = 0;
+    const json_t *item = NULL;
     *ret = (struct changes_paths){.ignored = ignored_new(spec->workspace)};
     if (!ret->ignored) {
         return -ENOMEM;
     }
-    for (struct json_each item = {argument}; json_next(&item);) {
+    json_array_foreach (argument, i, item) {
         OWNED(buf_done) struct buf quoted = BUF_EMPTY;
         OWNED(buf_done) struct buf normal = BUF_EMPTY;
-        const char *text = json_string_value(item.value);
-        size_t size = json_string_length(item.value);
-        if (item.index >= CHANGES_PATHS) {
+        const char *text = json_string_value(item);
+        size_t size = json_string_length(item);
+        if (i >= CHANGES_PATHS) {
             buf_append_text(why, "/paths: has too many items; send their directories");
             return buf_error(why) ? -ENOMEM : -EINVAL;
         }
@@ -79,7 +80,7 @@ int changes_paths_take(const struct box_spec *spec, const json_t *argument,
                                                 : size,
                                       &normal);
         if (wrong) {
-            buf_appendf(why, "/paths/%zu: ", item.index);
+            buf_appendf(why, "/paths/%zu: ", i);
             word_append(why, text, size);
             buf_appendf(why, " %s.", wrong);
             return buf_error(why) ? -ENOMEM : -EINVAL;

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/json.h"
 #include "base/limits.h"
 #include "base/own.h"
 #include "base/sha256.h"
@@ -38,12 +37,13 @@ static bool exceeds_part(const json_t *value)
 static json_t *clean_content(const json_t *content)
 {
     json_t *blocks = json_deep_copy(content);
-    for (struct json_each block = {blocks}; json_next(&block);) {
-        const json_t *text = json_object_get(block.value, "text");
+    size_t i = 0;
+    json_t *block = NULL;
+    json_array_foreach (blocks, i, block) {
+        const json_t *text = json_object_get(block, "text");
         if (text) {
             (void)json_object_set_new(
-                block.value, "text",
-                record_message(json_string_value(text), json_string_length(text)));
+                block, "text", record_message(json_string_value(text), json_string_length(text)));
         }
     }
     return blocks;
@@ -52,9 +52,11 @@ static json_t *clean_content(const json_t *content)
 static size_t content_size_of(const json_t *content)
 {
     size_t size = 0;
-    for (struct json_each block = {content}; json_next(&block);) {
-        size += json_string_length(json_object_get(block.value, "text")) +
-                json_string_length(json_object_get(block.value, "data"));
+    size_t i = 0;
+    json_t *block = NULL;
+    json_array_foreach (content, i, block) {
+        size += json_string_length(json_object_get(block, "text")) +
+                json_string_length(json_object_get(block, "data"));
     }
     return size;
 }

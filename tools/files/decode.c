@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/json.h"
 #include "base/limits.h"
 #include "rpc/text.h"
 
@@ -22,8 +21,10 @@ static void append_text(struct buf *out, const json_t *text)
 {
     size_t begin = buf_size(out);
     buf_append(out, json_string_value(text), json_string_length(text));
-    for (struct json_each line = {text}; json_next(&line);) {
-        buf_append(out, json_string_value(line.value), json_string_length(line.value));
+    size_t i = 0;
+    const json_t *line = NULL;
+    json_array_foreach (text, i, line) {
+        buf_append(out, json_string_value(line), json_string_length(line));
     }
     size_t size = buf_size(out);
     if (size > begin && buf_bytes(out)[size - 1] != '\n') {
@@ -35,11 +36,13 @@ static void append_text(struct buf *out, const json_t *text)
 static void append_data(struct buf *out, const json_t *data)
 {
     const json_t *plain = json_object_get(data, "text/plain");
+    const char *type = NULL;
+    json_t *value = NULL;
     append_text(out, plain);
-    for (struct json_each value = {data}; json_next_member(&value);) {
-        if (!plain || strncmp(value.key, "image/", 6) == 0) {
+    json_object_foreach ((json_t *)(uintptr_t)data, type, value) {
+        if (!plain || strncmp(type, "image/", 6) == 0) {
             buf_append_text(out, "[");
-            buf_append_text(out, value.key);
+            buf_append_text(out, type);
             buf_append_text(out, "]\n");
         }
     }
@@ -63,6 +66,8 @@ static void append_cell(struct buf *out, size_t number, const json_t *cell)
 {
     const char *type = json_string_value(json_object_get(cell, "cell_type"));
     const json_t *outputs = json_object_get(cell, "outputs");
+    size_t i = 0;
+    const json_t *output = NULL;
     buf_appendf(out, "\n--- cell %zu, ", number);
     buf_append_text(out, type ? type : "?");
     buf_append_text(out, " ---\n");
@@ -70,8 +75,8 @@ static void append_cell(struct buf *out, size_t number, const json_t *cell)
     if (json_array_size(outputs) > 0) {
         buf_appendf(out, "--- output of cell %zu ---\n", number);
     }
-    for (struct json_each output = {outputs}; json_next(&output);) {
-        append_output(out, output.value);
+    json_array_foreach (outputs, i, output) {
+        append_output(out, output);
     }
 }
 
@@ -83,10 +88,12 @@ int ipynb_decode(const char *bytes, size_t size, struct buf *out)
         return -EINVAL;
     }
     size_t count = json_array_size(cells);
+    size_t i = 0;
+    const json_t *cell = NULL;
     buf_appendf(out, "[notebook of %zu cell%s as text; encoding=\"text\" shows its JSON]\n", count,
                 count == 1 ? "" : "s");
-    for (struct json_each cell = {cells}; json_next(&cell);) {
-        append_cell(out, cell.index + 1, cell.value);
+    json_array_foreach (cells, i, cell) {
+        append_cell(out, i + 1, cell);
     }
     return buf_error(out);
 }

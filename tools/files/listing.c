@@ -11,7 +11,6 @@
 
 #include "base/buf.h"
 #include "base/fd.h"
-#include "base/json.h"
 #include "base/limits.h"
 #include "base/normal.h"
 #include "base/own.h"
@@ -131,9 +130,11 @@ json_t *listing_names(int dir_fd)
 
 const char *listing_same(const json_t *names, const char *name)
 {
-    for (struct json_each value = {names}; json_next_member(&value);) {
-        if (normal_same(value.key, name)) {
-            return value.key;
+    const char *key = NULL;
+    json_t *value = NULL;
+    json_object_foreach ((json_t *)(uintptr_t)names, key, value) {
+        if (normal_same(key, name)) {
+            return key;
         }
     }
     return NULL;

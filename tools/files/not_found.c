@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "base/json.h"
 #include "base/own.h"
 #include "base/word.h"
 #include "schema/schema.h"
@@ -22,10 +21,12 @@ static void look_up(struct not_found *lookup);
 static void append_neighbours(const json_t *names, struct buf *text)
 {
     unsigned count = 0;
-    for (struct json_each value = {names}; json_next_member(&value);) {
+    const char *key = NULL;
+    json_t *value = NULL;
+    json_object_foreach ((json_t *)(uintptr_t)names, key, value) {
         if (count < NEIGHBOURS_SHOWN) {
             buf_append_text(text, count ? ", " : " ");
-            word_append(text, value.key, strlen(value.key));
+            word_append(text, key, strlen(key));
         }
         count++;
     }

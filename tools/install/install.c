@@ -18,7 +18,6 @@
 
 #include "base/clock.h"
 #include "base/fail.h"
-#include "base/json.h"
 #include "base/limits.h"
 #include "base/list.h"
 #include "base/log.h"
@@ -259,17 +258,19 @@ static void run_step(struct installs *installs, enum install_step step);
 /* Whether all names of array key may be installed; if not, the install has failed. */
 static bool is_allowed(struct installs *installs, const json_t *reply, const char *key)
 {
-    for (struct json_each item = {json_object_get(reply, key)}; json_next(&item);) {
+    size_t i = 0;
+    json_t *item = NULL;
+    json_array_foreach (json_object_get(reply, key), i, item) {
         char name[REQUIREMENT_NAME_BYTES];
         char text[REQUIREMENT_TEXT_BYTES];
-        const json_t *sent = json_object_get(item.value, "name");
+        const json_t *sent = json_object_get(item, "name");
         if (!json_is_string(sent) ||
             requirement_check(json_string_value(sent), json_string_length(sent), name, text)) {
             fail_with(installs, INSTALL_OTHER, "installer sent a package without a name");
             return false;
         }
         if (install_policy_refusal(installs->sources.config, name, text, sizeof text)) {
-            bool requested = json_is_true(json_object_get(item.value, "requested"));
+            bool requested = json_is_true(json_object_get(item, "requested"));
             fail_with(installs, INSTALL_BLOCKED, "%s%s", text,
                       requested ? "" : "; a requested package depends on it");
             return false;

@@ -1,6 +1,5 @@
 #include <string.h>
 
-#include "base/json.h"
 #include "base/limits.h"
 #include "base/own.h"
 #include "record/record.h"
@@ -63,22 +62,22 @@ void install_record(struct record *record, const struct install_op *op)
     const struct install_report *report = &op->report;
     json_t *requested = json_array();
     json_t *installed = json_array();
+    size_t i = 0;
+    json_t *item = NULL;
     if (!record) {
         json_decref(requested);
         json_decref(installed);
         return;
     }
-    for (struct json_each item = {op->packages}; json_next(&item);) {
-        (void)json_array_append_new(requested, record_message(json_string_value(item.value),
-                                                              json_string_length(item.value)));
+    json_array_foreach (op->packages, i, item) {
+        (void)json_array_append_new(
+            requested, record_message(json_string_value(item), json_string_length(item)));
     }
     bool done = !report->failure && !op->cancelled && report->installed;
-    for (struct json_each item = {done ? json_object_get(report->fetched, "to_install") : NULL};
-         json_next(&item);) {
-        (void)json_array_append_new(installed, json_pack("{s:o*, s:o*, s:o*}", "name",
-                                                         clean(item.value, "name"), "version",
-                                                         clean(item.value, "version"), "sha256",
-                                                         clean(item.value, "sha256")));
+    json_array_foreach (done ? json_object_get(report->fetched, "to_install") : NULL, i, item) {
+        (void)json_array_append_new(
+            installed, json_pack("{s:o*, s:o*, s:o*}", "name", clean(item, "name"), "version",
+                                 clean(item, "version"), "sha256", clean(item, "sha256")));
     }
     record_add(record, "install",
                json_pack("{s:o, s:b, s:o, s:b, s:o}", "packages", requested, "upgrade", op->upgrade,

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/json.h"
 #include "base/limits.h"
 
 static const char public_index[] = "https://pypi.org/simple";
@@ -143,8 +142,10 @@ static json_t *fetch_request(const struct install_sources *sources,
 static json_t *wheels_of(const json_t *fetched)
 {
     json_t *list = json_array();
-    for (struct json_each item = {json_object_get(fetched, "to_install")}; json_next(&item);) {
-        const char *file = json_string_value(json_object_get(item.value, "file"));
+    size_t i = 0;
+    json_t *item = NULL;
+    json_array_foreach (json_object_get(fetched, "to_install"), i, item) {
+        const char *file = json_string_value(json_object_get(item, "file"));
         (void)json_array_append_new(list, json_string(file ? file : ""));
     }
     return list;

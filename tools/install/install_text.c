@@ -5,7 +5,6 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
-#include "base/json.h"
 #include "base/word.h"
 #include "rpc/text.h"
 #include "tools/content/content.h"
@@ -63,10 +62,11 @@ static const char *string_of(const json_t *object, const char *key)
 
 static bool is_requested(const struct install_report *report, const char *name)
 {
-    for (struct json_each item = {json_object_get(report->fetched, "to_install")};
-         json_next(&item);) {
-        if (strcmp(string_of(item.value, "name"), name) == 0) {
-            return json_is_true(json_object_get(item.value, "requested"));
+    size_t i = 0;
+    json_t *item = NULL;
+    json_array_foreach (json_object_get(report->fetched, "to_install"), i, item) {
+        if (strcmp(string_of(item, "name"), name) == 0) {
+            return json_is_true(json_object_get(item, "requested"));
         }
     }
     return false;
@@ -119,9 +119,11 @@ static void append_items(const json_t *reply, const char *key, const char *versi
                          const char *before, const char *behind, struct buf *text)
 {
     struct enumeration list = {.text = text, .before = before};
-    for (struct json_each item = {json_object_get(reply, key)}; json_next(&item);) {
-        const char *value = version ? string_of(item.value, "name") : json_string_value(item.value);
-        list_item(&list, value ? value : "?", version ? string_of(item.value, version) : NULL);
+    size_t i = 0;
+    json_t *item = NULL;
+    json_array_foreach (json_object_get(reply, key), i, item) {
+        const char *value = version ? string_of(item, "name") : json_string_value(item);
+        list_item(&list, value ? value : "?", version ? string_of(item, version) : NULL);
     }
     list_end(&list);
     buf_append_text(text, list.count > 0 ? behind : "");
@@ -135,11 +137,13 @@ static void append_installed(const struct install_report *report, struct buf *te
     uint64_t bytes = 0;
     char size[16];
     for (unsigned pass = 0; pass < 2; pass++) {
-        for (struct json_each item = {installed}; json_next(&item);) {
-            const char *name = string_of(item.value, "name");
+        size_t i = 0;
+        json_t *item = NULL;
+        json_array_foreach (installed, i, item) {
+            const char *name = string_of(item, "name");
             if (is_requested(report, name) == (pass == 0)) {
-                list_item(&list, name, string_of(item.value, "version"));
-                json_int_t own = json_integer_value(json_object_get(item.value, "bytes"));
+                list_item(&list, name, string_of(item, "version"));
+                json_int_t own = json_integer_value(json_object_get(item, "bytes"));
                 bytes += own > 0 ? (uint64_t)own : 0;
             }
         }
@@ -153,14 +157,16 @@ static void append_installed(const struct install_report *report, struct buf *te
 static void append_imports(const struct install_report *report, struct buf *text)
 {
     struct enumeration list = {.text = text, .before = "; import as: "};
-    for (struct json_each item = {json_object_get(report->installed, "installed")};
-         json_next(&item);) {
-        if (!is_requested(report, string_of(item.value, "name"))) {
+    size_t i = 0;
+    json_t *item = NULL;
+    json_array_foreach (json_object_get(report->installed, "installed"), i, item) {
+        size_t j = 0;
+        json_t *module = NULL;
+        if (!is_requested(report, string_of(item, "name"))) {
             continue;
         }
-        for (struct json_each module = {json_object_get(item.value, "imports")};
-             json_next(&module);) {
-            const char *value = json_string_value(module.value);
+        json_array_foreach (json_object_get(item, "imports"), j, module) {
+            const char *value = json_string_value(module);
             list_item(&list, value ? value : "?", NULL);
         }
     }
@@ -179,9 +185,11 @@ static void append_replaced(const struct install_report *report, struct buf *tex
 
 static void append_notes(const json_t *reply, struct buf *text)
 {
-    for (struct json_each item = {json_object_get(reply, "notes")}; json_next(&item);) {
-        const char *note = json_string_value(item.value);
-        if (note && item.index < NOTES_SHOWN) {
+    size_t i = 0;
+    json_t *item = NULL;
+    json_array_foreach (json_object_get(reply, "notes"), i, item) {
+        const char *note = json_string_value(item);
+        if (note && i < NOTES_SHOWN) {
             buf_append_text(text, "\nnote: ");
             word_append_quoted(text, note, strlen(note));
         }
@@ -268,10 +276,12 @@ int install_text_brief(const struct install_report *report, struct buf *text)
 static json_t *objects_of(const json_t *reply, const char *key, const char *const *keys)
 {
     json_t *list = json_array();
-    for (struct json_each item = {json_object_get(reply, key)}; json_next(&item);) {
+    size_t i = 0;
+    json_t *item = NULL;
+    json_array_foreach (json_object_get(reply, key), i, item) {
         json_t *object = json_object();
         for (unsigned k = 0; keys[k]; k++) {
-            json_t *value = json_object_get(item.value, keys[k]);
+            json_t *value = json_object_get(item, keys[k]);
             if (json_is_string(value)) {
                 (void)json_object_set(object, keys[k], value);
             }
@@ -284,9 +294,11 @@ static json_t *objects_of(const json_t *reply, const char *key, const char *cons
 static json_t *strings_of(const json_t *array)
 {
     json_t *list = json_array();
-    for (struct json_each item = {array}; json_next(&item);) {
-        if (json_is_string(item.value)) {
-            (void)json_array_append(list, item.value);
+    size_t i = 0;
+    json_t *item = NULL;
+    json_array_foreach (array, i, item) {
+        if (json_is_string(item)) {
+            (void)json_array_append(list, item);
         }
     }
     return list;
@@ -297,13 +309,14 @@ static json_t *installed_of(const struct install_report *report)
     static const char *const keys[] = {"name", "version", NULL};
     const json_t *installed = json_object_get(report->installed, "installed");
     json_t *list = objects_of(report->installed, "installed", keys);
-    for (struct json_each object = {list}; json_next(&object);) {
-        const json_t *item = json_array_get(installed, object.index);
+    size_t i = 0;
+    json_t *object = NULL;
+    json_array_foreach (list, i, object) {
+        const json_t *item = json_array_get(installed, i);
         json_int_t size = json_integer_value(json_object_get(item, "bytes"));
-        (void)json_object_set_new(object.value, "imports",
-                                  strings_of(json_object_get(item, "imports")));
-        (void)json_object_set_new(object.value, "size", json_integer(size > 0 ? size : 0));
-        (void)json_object_set_new(object.value, "requested",
+        (void)json_object_set_new(object, "imports", strings_of(json_object_get(item, "imports")));
+        (void)json_object_set_new(object, "size", json_integer(size > 0 ? size : 0));
+        (void)json_object_set_new(object, "requested",
                                   json_boolean(is_requested(report, string_of(item, "name"))));
     }
     return list;

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/json.h"
 #include "base/limits.h"
 #include "base/own.h"
 #include "record/record.h"
@@ -206,14 +205,16 @@ static void set_output(struct run *run, json_t *event)
 static void set_images(struct run *run, const json_t *images, json_t *event)
 {
     json_t *list = json_array();
-    for (struct json_each block = {images}; json_next(&block);) {
-        json_t *data = json_object_get(block.value, "data");
+    size_t i = 0;
+    json_t *block = NULL;
+    json_array_foreach (images, i, block) {
+        json_t *data = json_object_get(block, "data");
         char hash[SHA256_TEXT];
         size_t size = json_string_length(data);
         if (!data) {
             continue;
         }
-        json_t *image = json_pack("{s:O}", "mime", json_object_get(block.value, "mimeType"));
+        json_t *image = json_pack("{s:O}", "mime", json_object_get(block, "mimeType"));
         if (record_has_space(run->recording.record, size)) {
             set(image, "data", json_incref(data));
         } else {
