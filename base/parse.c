@@ -1,10 +1,7 @@
 #include "base/parse.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 int parse_digits(const char *text, uint64_t *ret_value, const char **ret_rest)
@@ -172,23 +169,29 @@ int parse_milli(const char *text, uint64_t *ret_milli)
     return parse_thousandths(text, "", ret_milli);
 }
 
+int parse_hex_digit(char c)
+{
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+}
+
 ssize_t parse_percent(const char *text, size_t size, char *out, size_t out_size)
 {
     size_t length = 0;
     for (size_t i = 0; i < size; i++) {
-        char c = text[i];
-        if (c == '%') {
-            char digits[3] = "";
-            char *end = digits;
-            (void)snprintf(digits, sizeof digits, "%.*s", (int)(size - i - 1), text + i + 1);
-            c = isxdigit((unsigned char)digits[0]) ? (char)strtoul(digits, &end, 16) : '\0';
-            c = end == digits + 2 ? c : '\0';
+        int value = (unsigned char)text[i];
+        if (value == '%') {
+            int high = size - i > 2 ? parse_hex_digit(text[i + 1]) : -1;
+            int low = high < 0 ? -1 : parse_hex_digit(text[i + 2]);
+            value = low < 0 ? 0 : high << 4 | low;
             i += 2;
         }
-        if (c == '\0' || length + 1 >= out_size) {
+        if (value == 0 || length + 1 >= out_size) {
             return -1;
         }
-        out[length++] = c;
+        out[length++] = (char)value;
     }
     out[length] = '\0';
     return (ssize_t)length;

@@ -4,7 +4,7 @@
 #include <sys/types.h>
 
 /* Strict number parsing: the whole text must match, no sign, no white space, no overflow.
- * All but the last four return 0 or -EINVAL / -ERANGE and write the output only on success. */
+ * All but the last five return 0 or -EINVAL / -ERANGE and write the output only on success. */
 
 /* The decimal digits at the front of text; *ret_rest is what follows them. */
 int parse_digits(const char *text, uint64_t *ret_value, const char **ret_rest);
@@ -20,6 +20,9 @@ int parse_seconds(const char *text, uint64_t *ret_ms);
 
 /* A decimal fraction with up to three digits ("1.5"), in thousandths. */
 int parse_milli(const char *text, uint64_t *ret_milli);
+
+/* The value of a hexadecimal digit of either case, or -1. */
+int parse_hex_digit(char c);
 
 /* Decodes percent-encoding (RFC 3986, section 2.1) into out, with a NUL behind it. Returns its
  * size; -1: it is malformed, has a NUL or does not fit. */

@@ -2,7 +2,6 @@
 #include <fcntl.h>
 #include <linux/sockios.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -25,11 +24,20 @@ static int64_t status_number(const char *status, const char *name)
 static uint64_t status_set(const char *status, const char *name)
 {
     char line[64];
-    char *end = NULL;
+    uint64_t value = 0;
     (void)snprintf(line, sizeof line, "\n%s:\t", name);
     const char *found = strstr(status, line);
-    uint64_t value = found ? strtoull(found + strlen(line), &end, 16) : 0;
-    return end && *end == '\n' ? value : ~0UL;
+    if (!found) {
+        return ~0UL;
+    }
+    for (found += strlen(line); *found && *found != '\n'; found++) {
+        int digit = parse_hex_digit(*found);
+        if (digit < 0) {
+            return ~0UL;
+        }
+        value = value << 4 | (unsigned)digit;
+    }
+    return value;
 }
 
 static int stat_id(int dir_fd, const char *path, struct file_id *ret_id)
