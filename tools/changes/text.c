@@ -8,7 +8,6 @@
 #include "base/own.h"
 #include "base/utf8.h"
 #include "rpc/text.h"
-#include "tools/changes/lines.h"
 #include "tools/content/content.h"
 
 enum { NAMES_SHOWN = 10 }; /* in one line */
