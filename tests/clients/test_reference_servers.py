@@ -3,6 +3,7 @@ import json
 import os
 import pathlib
 import shutil
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -11,7 +12,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "e2e"), str(HERE.parent / "e2e" / "protocol"), str(HERE)]
 
 import packages  # noqa: E402
-from client import Case, Server, need_userns  # noqa: E402
+from client import COMMAND, SLOW, Case, Server, need_userns  # noqa: E402
 from test_elicitation import DECLINE, AskingServer, ModernServer  # noqa: E402
 
 GRAPH = [{"name": "x", "entityType": "t", "observations": ["o"]}]
@@ -55,7 +56,28 @@ class Reference(Case):
             self.assertIn("declined", server.python(code).output)
             asked = server.questions[0]["params"]
             self.assertTrue(asked["message"].startswith("everything asks: "), asked["message"])
-            self.assertEqual(asked["requestedSchema"]["properties"]["name"]["type"], "string")
+            properties = asked["requestedSchema"]["properties"]
+            self.assertEqual(properties["name"]["type"], "string")
+            self.assertLessEqual({"birthdate", "number", "titledMultipleSelectEnum", "legacyTitledEnum"}, set(properties))
+
+    def test_official_clients_ask_their_user_in_the_middle_of_a_cell(self):
+        cells = ["""from sandpiper import tools
+for name in 'abc':
+    try: print(tools.everything.echo(message=name))
+    except PermissionError as error: print(error)""", "print(tools.everything.trigger_elicitation_request())"]
+        grants = json.loads(self.file.read_text())
+        grants["mcpServers"]["everything"]["tools"]["echo"] = {"ask": True}
+        self.file.write_text(json.dumps(grants))
+        script = packages.own(HERE, "asked.mjs") / "asked.mjs"
+        for kind in "v1", "legacy", "modern":
+            with self.subTest(kind):
+                done = subprocess.run([packages.node(), script, kind, *COMMAND, "--tools", str(self.file), "--timeout", "60"],
+                                      input=json.dumps(cells), capture_output=True, text=True, timeout=120 * SLOW)
+                calls, form = map(json.loads, done.stdout.splitlines())
+                self.assertEqual(len(calls["asked"]), 3)
+                self.assertIn("Echo: a\nnot approved: everything.echo. The user declined.\nEcho: c\n", calls["text"])
+                self.assertIn("everything asks: ", form["asked"][0])
+                self.assertIn("- Name: Ada\\n- Agreed to terms: true\\n- Favorite Integer: 42", form["text"])  # a default
 
     def test_the_form_of_a_server_of_2026_reaches_the_user_and_comes_back(self):
         code = "from sandpiper import tools\ntools.asks.deploy()"
