@@ -1,12 +1,13 @@
 """Measure what Sandpiper and its alternatives cost, in one run on this machine:
 
-    bench.py PATH-TO-sandpiper [--python /usr/bin/python3] [--out DIR] [--only NAME,...] [--scale 1] [--big]
+    bench.py PATH-TO-sandpiper [--python /usr/bin/python3] [--out DIR] [--only NAME,...] [--without NAME,...]
+             [--scale 1] [--big]
 
-Writes DIR/bench.json (every sample), DIR/bench.txt (the table, printed too) and DIR/bench.png. --only takes start,
-warm, pages, project, undo_files, record, view, fresh, sizes, memory, output, overhead, tools, and density, which is not
-measured otherwise: a hundred servers at once. Exits with status 1 if something misses its gate (report.py).
---scale multiplies the number of samples, and of servers; --big measures states of 1 and 2 GB too and needs 12 GB of
-memory. Contestants that are not installed are left out by name.
+Writes DIR/bench.json (every sample), DIR/bench.txt (the tables, printed too) and DIR/bench.png. Exits with status 1 if a
+row misses its gate (gates.py). --only takes names of MEASURES. --scale multiplies the number of samples, of files, and of
+the 200 servers of `density`, which need 5 GB of available memory and are left out where there is less; 0 takes the fewest
+that make each row. --big measures states of 1 and 2 GB too and needs 12 GB. Contestants that are not installed are left
+out by name, and so are those of --without.
 """
 import argparse
 import json
@@ -17,11 +18,12 @@ import sys
 import time
 
 from contestants import missing
+from gates import gates
 from measures import Bench
-from report import gates, plot, summary, table
+from report import plot, summary, table
 
-MEASURES = ("start", "warm", "pages", "project", "undo_files", "record", "view", "fresh", "sizes", "memory", "output",
-            "overhead", "tools")
+MEASURES = ("start", "fresh", "warm", "pages", "processor", "output", "crash", "memory", "packages", "files", "project",
+            "undo_files", "record", "view", "sizes", "overhead", "tools", "density")
 
 
 def machine_facts(binary, python):
@@ -38,14 +40,18 @@ def main():
     parser.add_argument("--python", default="/usr/bin/python3")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("."))
     parser.add_argument("--only", default=",".join(MEASURES))
+    parser.add_argument("--without", default="")
     parser.add_argument("--scale", type=float, default=1)
     parser.add_argument("--big", action="store_true")
     options = parser.parse_args()
     binary = os.path.abspath(options.binary)
-    absent = missing(options.python, binary)
+    absent = missing(options.python, binary, [name for name in options.without.split(",") if name])
+    measures = options.only.split(",")
+    if unknown := set(measures) - set(MEASURES):
+        parser.error(f"--only: no measure {', '.join(sorted(unknown))}; there are {', '.join(MEASURES)}")
     bench = Bench(binary, options.python, absent, options.scale)
     facts, samples = {**machine_facts(binary, options.python), "left out": absent}, []
-    for name in options.only.split(","):
+    for name in measures:
         began = time.monotonic()
         sizes = (1, 10, 50, 200, 1000, 2000) if options.big else (1, 10, 50, 200)
         samples += getattr(bench, name)(*([sizes] if name == "sizes" else []))
@@ -53,8 +59,8 @@ def main():
     facts["load after"] = os.getloadavg()[0]
     found = summary(samples)
     head = "\n".join(f"{key}: {value}" for key, value in facts.items())
-    lines, missed = gates(found)
-    text = "\n".join([head, "", table(found), "", *lines, ""])
+    lines, missed = gates(samples, measures)
+    text = "\n".join([head, "", table(found), "", lines, ""])
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "bench.json").write_text(json.dumps({"facts": facts, "summary": found, "samples": samples}))
     (options.out / "bench.txt").write_text(text)

@@ -156,15 +156,17 @@ def command(*arguments):
     subprocess.run(arguments, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
 
 
-def missing(python, binary):
-    """{contestant: why it cannot take part here}"""
-    found = {}
+def missing(python, binary, without):
+    """{contestant: why it does not take part here}"""
+    found = {name: "--without" for name in without}
     if subprocess.run([binary, "doctor", "--isolation", "container", "--python", python], capture_output=True).returncode > 1:
         found["container level"] = "unavailable here, see sandpiper doctor --isolation=container"
     if not shutil.which("bwrap"):
         found["bubblewrap"] = "bwrap is not installed"
     elif subprocess.run([*BWRAP, python, "-c", "pass"], capture_output=True).returncode:
         found["bubblewrap"] = "bwrap cannot make a sandbox here"
+    if "ipykernel" in found:
+        return found
     try:
         import jupyter_client
     except ImportError:
@@ -179,29 +181,66 @@ def modules_of(python, names):
             if not subprocess.run([python, "-c", f"import {name}"], capture_output=True).returncode]
 
 
-def pss_kib(pid):
-    """Proportional memory of a process and all its descendants; None if the kernel does not report it."""
-    children = {}
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            try:
-                with open(f"/proc/{entry}/stat") as file:
-                    parent = int(file.read().rsplit(")", 1)[1].split()[1])
-            except OSError:
-                continue
-            children.setdefault(parent, []).append(int(entry))
-    total, queue = 0, [pid]
-    while queue:
-        one = queue.pop()
-        queue += children.get(one, [])
+def of_process(pid, name):
+    """The text of /proc/PID/NAME; None if the process has exited."""
+    try:
+        with open(f"/proc/{pid}/{name}") as file:
+            return file.read()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
+def stat(pid):
+    """(name, the fields of proc(5) from the state on)"""
+    text = of_process(pid, "stat")
+    return text and (text[text.index("(") + 1:text.rindex(")")], text.rsplit(")", 1)[1].split())
+
+
+def children():
+    """{process: its children}, of all processes."""
+    found = {}
+    for pid in [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]:
+        row = stat(pid)
+        if row:
+            found.setdefault(int(row[1][1]), []).append(pid)
+    return found
+
+
+def tree(pid, below=None):
+    """A process and all its descendants."""
+    below, found = below or children(), [pid]
+    for one in found:
+        found += below.get(one, [])
+    return found
+
+
+def pss_kib(pids):
+    """Proportional memory of the processes; None if the kernel does not report it."""
+    total = 0
+    for pid in pids:
         try:
-            with open(f"/proc/{one}/smaps_rollup") as file:
-                total += next(int(line.split()[1]) for line in file if line.startswith("Pss:"))
+            rows = of_process(pid, "smaps_rollup") or ""
         except PermissionError:
             return None
-        except (OSError, StopIteration):
-            continue  # it has exited since, or is a zombie
+        total += next((int(line.split()[1]) for line in rows.splitlines() if line.startswith("Pss:")), 0)
     return total
+
+
+def processor_s(pid):
+    """What a process of one thread has run: what other load takes is not in it."""
+    return int(of_process(pid, "schedstat").split()[0]) / 1e9
+
+
+def processor_by_role(pid):
+    """{name of a process, "exited": seconds} of a process and its descendants. A process that exits moves to "exited"
+    of its parent, in ticks of the kernel, so that the sum of all grows by what all have run."""
+    found = {"exited": 0}
+    for one in tree(pid):
+        row, own = stat(one), of_process(one, "schedstat")
+        if row and own:
+            found[row[0]] = found.get(row[0], 0) + int(own.split()[0]) / 1e9
+            found["exited"] += sum(map(int, row[1][13:15])) / os.sysconf("SC_CLK_TCK")
+    return found
 
 
 def available_kib():

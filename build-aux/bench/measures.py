@@ -1,16 +1,12 @@
-"""The measures. Each yields (group, contestant, seconds or KiB) and interleaves what it compares: one sample of each
-contestant in turn, so that other load on the machine affects all of them."""
+"""The measures of Sandpiper itself: start, calls, states, memory, output."""
 import contextlib
-import hashlib
-import json
-import os
-import pathlib
-import tempfile
 import time
 
-from contestants import BWRAP, SHOWS_VIEWS, ExecLoop, IPykernel, Sandpiper, ToolPipe, available_kib, command, modules_of, pss_kib
+from contestants import (BWRAP, ExecLoop, IPykernel, Sandpiper, command, modules_of, processor_by_role, processor_s, pss_kib,
+                         tree)
+from measuring import PAUSE_S, timed
+from workloads import Workloads
 
-PAUSE_S = 0.02  # between spaced calls: time to make the checkpoint
 NO_CHECKPOINT = "import resource; resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))"  # no fork, so no copy
 ARRAYS = "state = [bytearray(b'x') * (1 << 20) for _ in range({mb})]"
 OBJECTS = "state = [{{'id': i, 'name': str(i)}} for i in range({mb} * 3400)]"  # about 300 bytes each
@@ -44,71 +40,12 @@ PROGRAMS = {  # run inside and outside by the same interpreter, which measures t
                         "    os.rename('/dev/shm/a', '/dev/shm/b')",
     "fork and exec": "import subprocess\nfor _ in range(15): subprocess.run(['/bin/true'])",
 }
-PARSE = "import json, sys\nfor line in open(sys.argv[1], 'rb'): json.loads(line)"
+ROLES = {"sandpiper": "server", "sandpiper-init": "init", "sp-keeper": "keeper", "sp-session-defa": "session"}
 TIMED = "import time\nbegan = time.perf_counter()\n{program}\nprint(time.perf_counter() - began)"
 
 
 CONTAINER = ("--isolation", "container")
-EDIT = "open('d0/f0', 'a').write('y')"  # of a file that the call before has changed too
-CHANGES = "for i in range(7): open(f'd0/f{i}', 'a').write('z')"
-
-
-def make_project(directory, files):
-    """Files of one line in directories of a hundred."""
-    for at in range(0, files, 100):
-        os.makedirs(f"{directory}/d{at // 100}")
-        for name in range(min(100, files - at)):
-            with open(f"{directory}/d{at // 100}/f{name}", "w") as file:
-                file.write("x = 1\n")
-
-
-def make_record(path, calls, lines):
-    """A record of so many calls, each with as many lines of code and of output."""
-    prev, seq = "0" * 64, 0
-    with open(path, "wb") as file:
-        def add(kind, **members):
-            nonlocal prev, seq
-            line = json.dumps({"v": 1, "seq": seq, "time": "2026-11-22T10:15:02.123Z", "kind": kind, "prev": prev, **members})
-            prev, seq = hashlib.sha256(line.encode()).hexdigest(), seq + 1
-            file.write(line.encode() + b"\n")
-
-        add("start", version="0", settings=[])
-        for number in range(1, calls + 1):
-            of = {"call": number, "session": "default", "cell": number}
-            add("cell", **of, arguments={}, code="\n".join(f"values[{i}] = sum(range({number}))  # {i}" for i in range(lines)))
-            add("result", **of, outcome="ok", state="kept", is_error=False, duration_ms=3, status="[ok 3 ms | vars: ~values]",
-                output=[["stdout", f"line of output {number}\n" * lines]], value="42")
-        add("end", why="stdin was closed")
-
-
-def timed(action, *arguments, **more):
-    began = time.perf_counter()
-    action(*arguments, **more)
-    return time.perf_counter() - began
-
-
-def processor_s(pid):
-    """What a process of one thread has run, proc(5): what other load takes is not in it."""
-    with open(f"/proc/{pid}/schedstat") as file:
-        return int(file.read().split()[0]) / 1e9
-
-
-class Bench:
-    def __init__(self, binary, python, absent, scale):
-        self.binary, self.python, self.absent, self.scale = binary, python, absent, scale
-
-    def times(self, count):
-        return max(3, int(count * self.scale))
-
-    def sandpiper(self, *flags, **more):
-        return contextlib.closing(Sandpiper(self.binary, self.python, *flags, **more))
-
-    def both_ways(self, **actions):
-        """Samples of each action in turn; a pause before each."""
-        for name, action in actions.items():
-            time.sleep(PAUSE_S)
-            yield name, timed(action)
-
+class Bench(Workloads):
     # --- start ---
 
     def start(self):
@@ -129,12 +66,6 @@ class Bench:
                 yield group, "bwrap python3 -c", timed(command, *BWRAP, self.python, "-c", "pass")
             if "ipykernel" not in self.absent and turn < 3:
                 yield group, "ipykernel: first result", self.first_result(IPykernel, self.python)
-
-    def first_result(self, kind, *arguments):
-        began = time.perf_counter()
-        with contextlib.closing(kind(*arguments)) as one:
-            one.run("pass")
-            return time.perf_counter() - began
 
     # --- a call in a running session ---
 
@@ -159,112 +90,16 @@ class Bench:
             for action in actions.values():
                 for _ in range(20):
                     action()
-            for _ in range(self.times(250)):
-                for name, seconds in self.both_ways(**actions):
-                    yield "warm call, spaced", name, seconds
-            for _ in range(self.times(40)):
-                for name, action in actions.items():
-                    time.sleep(PAUSE_S)
-                    action()
-                    for _ in range(5):
-                        yield "warm call, back to back", name, timed(action)
-
-    # --- a user's project as the workspace ---
-
-    def project(self):
-        """Copy-on-write: what the size of the project costs. The reference is the smallest project, which has the
-        files that the calls change."""
-        small, large = 10, max(1000, int(100_000 * self.scale))
-        names = {small: f"{small} files", large: f"{large:,} files"}
-        with contextlib.ExitStack() as stack:
-            top = stack.enter_context(tempfile.TemporaryDirectory())
-            for files in names:
-                make_project(f"{top}/{files}", files)
-            flags = {files: ("--workspace", f"{top}/{files}", "--cow") for files in names}
-            for _ in range(self.times(25)):
-                for files, name in names.items():
-                    yield "start on a project", f"--cow, {name}", self.first_result(
-                        Sandpiper, self.binary, self.python, *flags[files])
-                    yield "start on a project", f"straight, {name}", self.first_result(
-                        Sandpiper, self.binary, self.python, *flags[files][:2])
-            servers = {files: stack.enter_context(self.sandpiper(*flags[files])) for files in names}
-            same = stack.enter_context(self.sandpiper(*flags[small]))  # how far two of the same differ
-            for server in (*servers.values(), same):
-                server.run(CHANGES)
-            actions = {name: servers[files] for files, name in names.items()} | {f"{small} files once more": same}
-            for group, action in (("--cow: a call", lambda server: server.run("x = 1")),
-                                  ("--cow: a call that edits", lambda server: server.run(EDIT)),
-                                  ("--cow: list_changes, 7 files", lambda server: server.use("list_changes")),
-                                  ("--cow: list_changes, diff", lambda server: server.use("list_changes", diff=True))):
-                for _ in range(self.times(150)):
-                    for name, server in actions.items():
-                        time.sleep(PAUSE_S)
-                        yield group, name, timed(action, server)
-
-    def undo_files(self):
-        """What states of files cost in a workspace that is written through. The reference keeps none."""
-        for files in (10, 1500):
-            with contextlib.ExitStack() as stack:
-                actions = {}
-                for name, undo in (("none kept", "0"), ("none kept once more", "0"), ("kept", "64M")):
-                    top = f"{stack.enter_context(tempfile.TemporaryDirectory())}/{files}"
-                    make_project(top, files)
-                    actions[name] = stack.enter_context(self.sandpiper("--workspace", top, "--undo-files", undo))
-                for what, code in (("a call", "x = 1"), ("a call that edits", EDIT)):
-                    for _ in range(self.times(150)):
-                        for name, server in actions.items():
-                            time.sleep(PAUSE_S)
-                            yield f"files of {files:,}: {what}", name, timed(server.run, code)
-
-    # --- a record ---
-
-    def record(self):
-        """What --record costs a call, and what it takes to read 10,000 calls. The reference of the second parses them."""
-        with tempfile.TemporaryDirectory() as top, contextlib.ExitStack() as stack:
-            actions = {name: stack.enter_context(self.sandpiper(*flags)) for name, flags in (
-                ("without", ()), ("without, once more", ()), ("--record", ("--record", f"{top}/records")))}
-            for code in ("x = 1", "print('a line of output')"):
-                for server in actions.values():
-                    for _ in range(20):
-                        server.run(code)
-                for _ in range(self.times(250)):
-                    for name, server in actions.items():
-                        time.sleep(PAUSE_S)
-                        yield f"with a record: {code}", name, timed(server.run, code)
-            for name in ("short calls", "calls of 20 lines"):
-                path = f"{top}/{name[:5]}.jsonl"
-                make_record(path, 10_000, 1 if name == "short calls" else 20)
-                commands = {"python: json.loads of each line": (self.python, "-c", PARSE, path)} | {
-                    " ".join(words): (self.binary, "record", *words, path)
-                    for words in (("show",), ("check",), ("export", "--format", "html"))}
-                for _ in range(self.times(8)):
-                    for contestant, line in commands.items():
-                        yield f"a record of 10,000 {name}", contestant, timed(command, *line)
-
-    # --- results for people ---
-
-    def view(self):
-        """What the page of MCP Apps costs a call: for clients without the extension, and for those with it."""
-        with contextlib.ExitStack() as stack:
-            actions = {name: stack.enter_context(self.sandpiper(*flags, capabilities=capabilities)) for name, flags, capabilities in (
-                ("--ui off", ("--ui", "off"), None), ("--ui off once more", ("--ui", "off"), None), ("--ui on", (), None),
-                ("--ui on, the client shows it", (), SHOWS_VIEWS))}
-            for code in ("x = 1", "print('a line of output')"):
-                for server in actions.values():
-                    for _ in range(20):
-                        server.run(code)
-                for _ in range(self.times(400)):
-                    for name, server in actions.items():
-                        time.sleep(PAUSE_S)
-                        before = processor_s(server.pid)
-                        yield f"results for people: {code}", name, timed(server.run, code)
-                        yield f"results for people: server alone: {code}", name, processor_s(server.pid) - before
+            yield from self.bursts("warm call, 3 ms between", 0.003, 25, 10, actions)
+            yield from self.bursts("warm call, back to back", 0, 40, 5, actions)
+            yield from self.bursts("warm call, 100 ms between", 0.1, 12, 5, {
+                name: actions[name] for name in ("sandpiper", "exec loop")})
 
     # --- a new interpreter ---
 
     def fresh(self):
         sets = [("nothing", [])]
-        present = modules_of(self.python, ("numpy", "pandas"))
+        present = modules_of(self.python, [name for name in ("numpy", "pandas") if name not in self.absent])
         if present:
             sets += [("numpy", ["numpy"])] if "numpy" in present else []
             sets += [("numpy, pandas", ["numpy", "pandas"])] if len(present) == 2 else []
@@ -304,34 +139,43 @@ class Bench:
                 yield group, "exec loop: call", timed(loop.run, TOUCH)
                 yield group, "exec loop: fork alone", float(loop.run(FORK))
 
-    # --- memory ---
+    def crash(self):
+        with self.sandpiper() as server:
+            server.run("x = 1")
+            for _ in range(self.times(40)):
+                self.rest(PAUSE_S)
+                yield "crash", "sandpiper: crash to response", timed(server.crash)
+
+    # --- memory, pages and processor time ---
 
     def memory(self):
         group = "memory"
-        for _ in range(3):
+        for _ in range(self.times(3)):
             with self.sandpiper() as server:
-                time.sleep(0.5)
-                yield group, "sandpiper: idle, interpreter ready", pss_kib(server.pid)
+                self.rest(0.5)
+                yield group, "sandpiper: idle, interpreter ready", pss_kib(tree(server.pid))
                 server.run("x = 1")
-                time.sleep(0.3)
-                before = pss_kib(server.pid)
+                self.rest(0.3)
+                before = pss_kib(tree(server.pid))
+                if before is None:
+                    self.absent["PSS"] = "the kernel shows it to root only"
                 yield group, "sandpiper: one session, its checkpoint", before
                 for name in "abcd":
                     server.run("x = 1", session=name)
-                time.sleep(0.3)
-                after = pss_kib(server.pid)
+                self.rest(0.3)
+                after = pss_kib(tree(server.pid))
                 yield group, "sandpiper: each further session", after and (after - before) / 4
             with contextlib.closing(ExecLoop(self.python)) as loop:
                 loop.run("x = 1")
-                yield group, "exec loop", pss_kib(loop.pid)
+                yield group, "exec loop", pss_kib([loop.pid])
             if "ipykernel" not in self.absent:
                 with contextlib.closing(IPykernel(self.python)) as kernel:
                     kernel.run("x = 1")
-                    yield group, "ipykernel", pss_kib(kernel.pid)
+                    yield group, "ipykernel", pss_kib(tree(kernel.pid))
 
     def pages(self):
         """How many pages the interpreter writes anew for a call because its checkpoint shares them: page faults."""
-        calls = 20
+        calls = self.times(20)
         with self.sandpiper() as server, contextlib.closing(ExecLoop(self.python)) as loop:
             contestants = {"sandpiper": (server.run, lambda reply: reply["content"][0]["text"], "x = 1"),
                            "exec loop that forks": (loop.run, str, FORK + "x = 1")}
@@ -346,64 +190,25 @@ class Bench:
                         after = int(text_of(run(FAULTS)).split("\n", 1)[0])
                         yield "pages written by a warm call", name, (after - before) / (calls + 1)
 
-    # --- many servers on one machine ---
-
-    def density(self):
-        """Servers with a session each, all idle except the measured one."""
-        others = self.times(100)
-        start, warm, memory = "start to first result, many servers", "warm call, many servers", "memory, many servers"
-        for _ in range(self.times(10)):
-            yield start, "alone", self.first_result(Sandpiper, self.binary, self.python)
-        with contextlib.ExitStack() as stack:
-            def one_more():
-                server = stack.enter_context(self.sandpiper())
-                server.run("x = 1")
-                return server
-            first = one_more()
-            time.sleep(1)
-            for _ in range(self.times(100)):
-                time.sleep(PAUSE_S)
-                yield warm, "alone", timed(first.run, "x = 1")
-            yield memory, "alone: its processes", pss_kib(first.pid)
-            free = available_kib()
-            servers = [one_more() for _ in range(others - 1)]
-            for _ in range(self.times(10)):
-                yield start, f"beside {others} idle", self.first_result(Sandpiper, self.binary, self.python)
-            time.sleep(5)
-            for _ in range(self.times(100)):
-                time.sleep(PAUSE_S)
-                yield warm, f"beside {others - 1} idle", timed(first.run, "x = 1")
-            yield memory, f"each of {others - 1} more, by the machine", (free - available_kib()) / len(servers)
-            for server in servers:
-                yield memory, f"one of {others}: its processes", pss_kib(server.pid)
-
-    # --- tools of other servers ---
-
-    def tools(self):
-        """1,000 calls of a tool by one cell and over a plain pipe, and what --tools costs where no tool is called."""
-        stand_in = pathlib.Path(__file__).resolve().parents[2] / "tests" / "e2e" / "tools" / "stand_in.py"
-        calls = {"1,000 calls of a tool": ("echo", "value", 7), "1,000 pages of a tool": ("rows", "page", 7)}
-        with tempfile.TemporaryDirectory() as directory:
-            program = [self.python, str(stand_in), directory]
-            file = pathlib.Path(directory) / "tools.json"
-            file.write_text(json.dumps({"mcpServers": {"stand": {"command": program[0], "args": program[1:],
-                                                                 "trust_hints": True}}}))
-            file.chmod(0o600)
-            flags = ("--tools", str(file))
-            with self.sandpiper(*flags, "--timeout", "60") as server, contextlib.closing(ToolPipe(program)) as pipe:
-                for _ in range(self.times(12)):
-                    for group, (tool, name, value) in calls.items():
-                        code = f"from sandpiper import tools\nfor _ in range(1000): tools.stand.{tool}({name}={value})"
-                        yield group, "plain pipe", timed(lambda: [pipe.call(tool, {name: value}) for _ in range(1000)])
-                        yield group, "one cell", timed(server.run, code)
-            with self.sandpiper() as plain, self.sandpiper(*flags) as unused:
-                for _ in range(self.times(25)):
-                    yield "start, no tool called", "without --tools", self.first_result(Sandpiper, self.binary, self.python)
-                    yield "start, no tool called", "with --tools", self.first_result(
-                        Sandpiper, self.binary, self.python, *flags)
-                    for name, server in {"without --tools": plain, "with --tools": unused}.items():
-                        time.sleep(PAUSE_S)
-                        yield "warm call, no tool called", name, timed(server.run, "x = 1")
+    def processor(self):
+        """What all processes of a server run for a call, and each by its role. Checkpoints exit, which the kernel counts in
+        ticks: so many calls make a sample that a tick is 4 % of a millisecond."""
+        calls, group, code = self.times(250), "processor time of a warm call", "x = 1"
+        with self.sandpiper() as server, contextlib.closing(ExecLoop(self.python)) as loop:
+            for turn in range(self.times(3) + 1):
+                before, bare = processor_by_role(server.pid), processor_s(loop.pid)
+                for _ in range(calls if turn else 20):  # the first warms up
+                    for one in (server, loop):
+                        time.sleep(0.003)
+                        one.run(code)
+                self.rest(PAUSE_S)
+                if turn:
+                    spent = {name: (value - before.get(name, 0)) / calls for name, value in processor_by_role(server.pid).items()}
+                    yield group, "all processes", sum(spent.values())
+                    for name, role in ROLES.items():
+                        yield group, role, spent.pop(name, None)
+                    yield group, "checkpoints and others", sum(spent.values())
+                    yield group, "exec loop", (processor_s(loop.pid) - bare) / calls
 
     # --- output, and the code itself ---
 

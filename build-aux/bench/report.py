@@ -1,40 +1,13 @@
 """Medians with their spread, ratios to a reference, a table and a plot of what was measured."""
 import statistics
 
+from units import is_memory, shown, unit
+
 # What the others in a group are compared with.
 REFERENCE = {
-    "start": "python3 -c", "warm call, spaced": "exec loop", "warm call, back to back": "exec loop",
-    "16 MiB of output": "exec loop", "memory": "exec loop", "start on a project": "straight, 10 files",
-    "pages written by a warm call": "exec loop that forks", "1,000 calls of a tool": "plain pipe",
-    "1,000 pages of a tool": "plain pipe",
+    "start": "python3 -c", "start on a project": "straight, 10 files", "pages written by a warm call": "exec loop that forks",
+    "servers at once": "started", "packages: a wheel and its dependency": "pip install --target",
 }
-# (group, contestant, another one or None, what the first may be at most, an aim beyond that): as a multiple of the other,
-# with "+" as how much more it is, else by itself; in the unit of the group. All by p10: other load slows every process
-# that takes part.
-GATES = (
-    ("start", "sandpiper: initialize", None, 5, 2),
-    ("start", "sandpiper: first result", "python3 -c", 2.0, 1.5),
-    ("start", "sandpiper: first result", "bwrap python3 -c", 1.5, 1.0),
-    ("new interpreter, nothing imported", "sandpiper: fresh", "python3 -c", 0.15, 0.1),
-    ("warm call, spaced", "sandpiper", "exec loop", 2.5, 2.0),
-    ("warm call, back to back", "sandpiper", "+exec loop", 0.6, 0.3),
-    ("pages written by a warm call", "sandpiper", None, 150, 100),
-    ("16 MiB of output", "sandpiper", "exec loop", 1.5, 0.7),
-    ("arrays, 1 MB", "sandpiper: crash to answer", None, 6, 2),
-    ("memory", "sandpiper: one session, its checkpoint", None, 14, 9),
-    ("--cow: a call", "100,000 files", "10 files", 1.1, 1.02),
-    ("files of 1,500: a call", "kept", "none kept", 1.1, 1.02),
-    ("1,000 calls of a tool", "one cell", "plain pipe", 1.5, None),
-    ("1,000 pages of a tool", "one cell", "plain pipe", 1.5, None),
-    ("start, no tool called", "with --tools", "without --tools", 1.2, None),
-    ("warm call, no tool called", "with --tools", "without --tools", 1.2, None),
-    ("with a record: x = 1", "--record", "without", 1.1, None),
-    ("with a record: print('a line of output')", "--record", "without", 1.1, None),
-    ("results for people: server alone: x = 1", "--ui on", "+--ui off", 0.04, None),  # 3 % of a call
-    ("results for people: server alone: print('a line of output')", "--ui on", "+--ui off", 0.04, None),
-    ("results for people: x = 1", "--ui on, the client shows it", "+--ui off", 0.3, None),
-    ("results for people: print('a line of output')", "--ui on, the client shows it", "+--ui off", 0.3, None),
-)
 
 
 def reference(group):
@@ -50,23 +23,15 @@ def reference(group):
         return "--ui off"
     if group.startswith("a record of"):
         return "python: json.loads of each line"
+    if group.startswith("1,000 "):
+        return "plain pipe"
+    if group.startswith("--workspace"):
+        return "no files"
     if group.startswith("--cow"):
         return "10 files"
     if group.endswith("many servers"):
         return "alone: its processes" if is_memory(group) else "alone"
     return REFERENCE.get(group, "exec loop: fork alone" if "MB" in group else "exec loop")
-
-
-def is_memory(group):
-    """Its samples are KiB."""
-    return group.startswith("memory")
-
-
-def unit(group):
-    """(factor of the samples, name, decimals)"""
-    if is_memory(group):
-        return 1 / 1024, "MB", 1
-    return (1, "pages", 0) if group.startswith("pages") else (1000, "ms", 3)
 
 
 def quantile(values, share):
@@ -89,31 +54,6 @@ def summary(samples):
                 "median": middle, "p10": quantile(values, 0.1), "p90": quantile(values, 0.9),
                 "n": len(values), "ratio": middle / statistics.median(against) if against else None}
     return found
-
-
-def gates(found):
-    """(a line for each gate of what was measured, whether one is missed)"""
-    lines, missed = [f"{'gates':76} {'now':>12} {'gate':>8} {'stretch':>8}"], False
-    for group, name, other, most, aim in GATES:
-        rows = found.get(group, {})
-        against = rows.get(other and other.removeprefix("+"))
-        if name not in rows or other and not against:
-            continue
-        factor, unit_name, _ = unit(group)
-        value = rows[name]["p10"] * factor
-        what, shown_unit = f"{group}: {name}", " " + unit_name
-        if other and other[0] == "+":
-            value, what = value - against["p10"] * factor, f"{what}, above {other[1:]}"
-        elif other:
-            value, what, shown_unit = rows[name]["p10"] / against["p10"], f"{what} / {other}", ""
-        missed = missed or value > most
-        lines.append(f"{what:76} {f'{value:.2f}{shown_unit}':>12} {most:>8} {aim or '-':>8}{'  MISSED' if value > most else ''}")
-    return lines, missed
-
-
-def shown(group, value):
-    factor, name, decimals = unit(group)
-    return f"{value * factor:.{decimals}f} {name}"
 
 
 def table(found):
