@@ -4,10 +4,10 @@
              [--scale 1] [--big]
 
 Writes DIR/bench.json (every sample), DIR/bench.txt (the tables, printed too) and DIR/bench.png. Exits with status 1 if a
-row misses its gate (gates.py). --only takes names of MEASURES. --scale multiplies the number of samples, of files, and of
-the 200 servers of `density`, which need 5 GB of available memory and are left out where there is less; 0 takes the fewest
-that make each row. --big measures states of 1 and 2 GB too and needs 12 GB. Contestants that are not installed are left
-out by name, and so are those of --without.
+row misses its gate (gates.py) or a measure fails. --only takes names of MEASURES. --scale multiplies the number of
+samples, of files, and of the 200 servers of `density`, which need 5 GB of available memory and are left out where there
+is less; 0 takes the fewest that make each row. --big measures states of 1 and 2 GB too and needs 12 GB. Contestants that
+are not installed are left out by name, and so are those of --without.
 """
 import argparse
 import json
@@ -16,6 +16,7 @@ import pathlib
 import platform
 import sys
 import time
+import traceback
 
 from contestants import missing
 from gates import gates
@@ -50,11 +51,16 @@ def main():
     if unknown := set(measures) - set(MEASURES):
         parser.error(f"--only: no measure {', '.join(sorted(unknown))}; there are {', '.join(MEASURES)}")
     bench = Bench(binary, options.python, absent, options.scale)
-    facts, samples = {**machine_facts(binary, options.python), "left out": absent}, []
+    failed = []
+    facts, samples = {**machine_facts(binary, options.python), "left out": absent, "failed": failed}, []
+    sizes = (1, 10, 50, 200, 1000, 2000) if options.big else (1, 10, 50, 200)
     for name in measures:
         began = time.monotonic()
-        sizes = (1, 10, 50, 200, 1000, 2000) if options.big else (1, 10, 50, 200)
-        samples += getattr(bench, name)(*([sizes] if name == "sizes" else []))
+        try:
+            samples.extend(getattr(bench, name)(*([sizes] if name == "sizes" else [])))
+        except Exception as error:  # the others are still worth their time
+            traceback.print_exc()
+            failed.append(f"{name}: {error!r}")
         print(f"{name}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
     facts["load after"] = os.getloadavg()[0]
     found = summary(samples)
@@ -69,7 +75,7 @@ def main():
         plot(found, options.out / "bench.png")
     except ImportError:
         print("no plot: matplotlib is not installed for the Python that runs this", file=sys.stderr)
-    return missed
+    return missed or bool(failed)
 
 
 if __name__ == "__main__":
