@@ -20,10 +20,10 @@ def take(control):
             return None
         data, ancillary, _, _ = control.recvmsg(1 << 16, frames.FDS_SPACE, frames.MSG_CMSG_CLOEXEC | _socket.MSG_DONTWAIT)
         fds = frames.descriptors(ancillary)
-        verb, fields = frames.unpack(data[4:])
+        verb, fields = frames.unpack(data, 4)
         if verb == "branch" and len(fds) == frames.FDS_MAX - 1:
             return fields, fds
-    except (OSError, ValueError, IndexError):
+    except (OSError, ValueError, StopIteration):
         pass
     close(fds)
     return None

@@ -26,6 +26,7 @@ NAMES_MAX = 20000
 REPORTED_MAX = 20
 SHOWN = 5  # of the files that were reopened
 LIGHT = 500  # names
+FILES = frozenset((_io.TextIOWrapper, _io.BufferedWriter, _io.BufferedRandom))
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 TOUCHED_MAX = 1000
 IMAGES_MAX = 2000  # entries of the current directory that are checked for images
@@ -55,7 +56,7 @@ def flush(namespace):
     """What code has written into a file that it left open is there for others, and at the end of the server. Calls no
     code of the user's, and waits for no reader."""
     for file in list(namespace.values()):
-        if type(file) not in (_io.TextIOWrapper, _io.BufferedWriter, _io.BufferedRandom):
+        if type(file) not in FILES:
             continue
         try:
             buffer = file.buffer if type(file) is _io.TextIOWrapper else file
@@ -111,7 +112,7 @@ def report(session, result, started):
 def changed_files(root, started):
     """The touched files; and those of the current directory where something has come to it: other languages' libraries
     write images too. started: by the clock that stamps files."""
-    paths = [root + "/" + path for path in state["touched"]]
+    paths = [root + "/" + path for path in state["touched"]] if state["touched"] else []
     try:
         if os.stat(".").st_mtime_ns >= started:
             with os.scandir(here()) as entries:

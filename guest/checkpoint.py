@@ -25,13 +25,13 @@ orphan = load("orphan")
 branch = load("branch")
 
 
-def affordable(measure_from, most, result):
+def affordable(peak, measure_from, most, result):
     """Whether this state gets a checkpoint: not above `most` bytes, see tools/session/memory_policy.h.
 
-    Measures a state when the process's peak reaches measure_from, and adds the size to the result. To read the peak
-    costs nothing. most: 0 if the limit is not known.
+    Measures a state when the process's peak reaches measure_from, and adds the size to the result. most: 0 if the limit
+    is not known.
     """
-    if not most or getrusage is None or getrusage(RUSAGE_SELF).ru_maxrss * 1024 < measure_from:
+    if not most or peak < measure_from:
         return True
     used = resident()
     if used is None:

@@ -26,9 +26,9 @@ def sized(data):
     return len(data).to_bytes(4, "little") + data
 
 
-def split(payload):
-    """The fields, as bytes."""
-    fields, at, end = [], 0, len(payload)
+def split(payload, at=0):
+    """The fields from `at` on, as bytes."""
+    fields, end = [], len(payload)
     while at < end:
         start = at + 4
         at = start + int.from_bytes(payload[at:start], "little")
@@ -36,11 +36,13 @@ def split(payload):
     return fields
 
 
-def unpack(payload):
-    """(verb, {key: bytes}) of a payload; the last value of a repeated key counts."""
-    fields = split(payload)
-    keys = [key.decode("utf-8", "replace") for key in fields[1::2]]
-    return fields[0].decode("utf-8", "replace"), dict(zip(keys, fields[2::2]))
+def unpack(payload, at=0):
+    """(verb, {key: bytes}) of the payload from `at` on; the last value of a repeated key counts."""
+    words, fields = iter(split(payload, at)), {}
+    verb = next(words).decode("utf-8", "replace")
+    for key in words:
+        fields[key.decode("utf-8", "replace")] = next(words, b"")
+    return verb, fields
 
 
 def descriptors(ancillary):

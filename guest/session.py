@@ -22,7 +22,7 @@ ALL_SIGNALS = _signal.valid_signals()
 UNWATCHED = (int, float, bool, str, bytes, type(None))  # types without finalizers
 WARM_UP = "<warm_up>"
 # Uses no name that the code could have replaced; its value is None. What compiles more writes to more pages of each checkpoint.
-WARM_UP_CODE = b"0 and None"
+WARM_UP_CODE = b"None"
 DEPTH = 1000  # the least recursion limit that the driver itself works under
 CLOCK_REALTIME_COARSE = 5  # the clock that stamps files; the time module does not name it
 
@@ -266,9 +266,10 @@ class Session:
             result += ("shown", self.shown.data())
         result += ("cell", self.cell, "cpu_ms", str(cpu // 1000000))
         if resource is not None:
-            result += ("peak_bytes", str(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024))
-        if not warm_up:
-            self.protected = checkpoint.affordable(self.measure_from, self.checkpoint_most, result)
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+            result += ("peak_bytes", str(peak))
+            if not warm_up:
+                self.protected = checkpoint.affordable(peak, self.measure_from, self.checkpoint_most, result)
         return frames.pack(result)
 
     def keep_last(self, error):
@@ -411,15 +412,21 @@ class Session:
 
     def serve(self, control, inode):
         """Handles frames until the other end closes. A late signal handler of the user may still raise in here."""
-        data, fds = bytearray(), []  # grows without being copied: a frame may have 80 MiB; of the frame "branch"
+        data, fds = b"", []  # of the frame "branch"
         while True:
             try:
-                if len(data) < 4 or len(data) < 4 + int.from_bytes(data[:4], "little"):
+                size = 4 + int.from_bytes(data[:4], "little")
+                if len(data) < size:
                     control.recv(1, _socket.MSG_PEEK)  # the wait; losing this byte to a raise is harmless
                     chunk, ancillary, _, _ = control.recvmsg(1 << 16, frames.FDS_SPACE, frames.MSG_CMSG_CLOEXEC)
                     if not chunk:
                         os._exit(0)
-                    data += chunk
+                    if not data:
+                        data = chunk  # which usually is one frame, and needs no copy
+                    elif type(data) is bytes:
+                        data = bytearray(data + chunk)  # grows without being copied: a frame may have 80 MiB
+                    else:
+                        data += chunk
                     if ancillary:
                         fds = frames.descriptors(ancillary)
                     continue
@@ -427,16 +434,15 @@ class Session:
                 cut_off()
             except BaseException:
                 continue
-            size = 4 + int.from_bytes(data[:4], "little")
-            frame = bytes(memoryview(data)[4:size])
-            del data[:size]
+            frame, data = (data, b"") if len(data) == size and type(data) is bytes else (
+                bytes(memoryview(data)[:size]), data[size:])
             self.answer(control, inode, frame, fds)
 
     def send(self, control, fields):
         send(control, self.inode, frames.pack(fields))
 
     def answer(self, control, inode, frame, fds):
-        verb, fields = frames.unpack(frame)
+        verb, fields = frames.unpack(frame, 4)
         if verb == "run":
             tags.mark_cell(int(fields.get("cell", b"0")))
             try:
@@ -468,7 +474,7 @@ class Session:
         will, so that copying does not delay its result.
         """
         try:
-            frames.unpack(frames.pack(("run", "cell", self.cell, "code", "")))
+            frames.unpack(frames.pack(("run", "cell", self.cell)), 4)
             self.run({"cell": self.cell.encode(), "code": WARM_UP_CODE, "warm_up": b""})
         except BaseException:
             pass
@@ -489,12 +495,13 @@ class Session:
 
 
 def send(control, inode, reply):
-    view, at = memoryview(reply), 0
     try:
         if os.fstat(CONTROL_FD).st_ino != inode:
             cut_off()
-        while at < len(view):
-            at += control.send(view[at:])
+        sent = control.send(reply)
+        while sent < len(reply):  # a signal has come
+            reply = memoryview(reply)[sent:]
+            sent = control.send(reply)
     except OSError:
         cut_off()
 
