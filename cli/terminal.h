@@ -42,7 +42,6 @@ void terminal_done(struct terminal *terminal);
  * the caller: escapes invisible characters as word_line() does. */
 __attribute__((format(printf, 1, 2))) void terminal_say(const char *fmt, ...);
 
-
 /* Reads fd to its end and appends it to out. 0, -EFBIG when it is more than a call can carry, or
  * another -errno. */
 int input_read(int fd, struct buf *out);

@@ -1,6 +1,6 @@
 #include "schema/keyword.h"
 
-#include <math.h>
+#include <stdint.h>
 #include <string.h>
 
 static const struct {
@@ -32,6 +32,12 @@ const char *keyword_type_article(enum keyword_type type)
     return types[type].article;
 }
 
+/* From 2^53 on each double is a whole number. */
+static bool is_whole(double value)
+{
+    return value <= -0x1p53 || value >= 0x1p53 || (double)(int64_t)value == value;
+}
+
 bool keyword_type_matches(enum keyword_type type, const json_t *value)
 {
     switch (type) {
@@ -40,8 +46,7 @@ bool keyword_type_matches(enum keyword_type type, const json_t *value)
     case KEYWORD_TYPE_BOOLEAN:
         return json_is_boolean(value);
     case KEYWORD_TYPE_INTEGER: /* 3.0 is an integer too, JSON Schema 2020-12 section 4.2.3 */
-        return json_is_integer(value) ||
-               (json_is_real(value) && trunc(json_real_value(value)) == json_real_value(value));
+        return json_is_integer(value) || (json_is_real(value) && is_whole(json_real_value(value)));
     case KEYWORD_TYPE_NUMBER:
         return json_is_number(value);
     case KEYWORD_TYPE_OBJECT:

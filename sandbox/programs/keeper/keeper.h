@@ -15,7 +15,6 @@
  * knows what differs from the user's directory. It is a fork of init, so it has init's confinement;
  * unlike init it has a heap. It writes only through the workspace's own path, as code does. */
 
-
 enum {
     KEEPER_ENTRIES = 2000,    /* of a user's directory that is written through */
     KEEPER_RECORDS = 200000,  /* of any workspace */
