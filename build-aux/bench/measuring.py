@@ -22,7 +22,7 @@ class Measuring:
         return max(3 if self.scale else 1, int(count * self.scale))
 
     def rest(self, seconds):
-        """Time for what goes on after a result; --scale 0 looks at no figures."""
+        """Time for what goes on after a result; with --scale 0 no figure counts."""
         time.sleep(seconds if self.scale else 0)
 
     def sandpiper(self, *flags, **more):

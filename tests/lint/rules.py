@@ -30,10 +30,11 @@ BINARY = {".png", ".ico", ".gz"}
 
 
 def tracked(root):
-    """Files under version control, or every file in a source archive."""
-    listed = subprocess.run(["git", "-C", str(root), "ls-files", "-z"], capture_output=True)
+    """Files under version control and those that are to be, or every file in a source archive."""
+    command = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, capture_output=True)
     if listed.returncode == 0 and listed.stdout:
-        return [root / name for name in listed.stdout.decode().split("\0") if name]
+        return [path for path in (root / name for name in listed.stdout.decode().split("\0") if name) if path.is_file()]
     return [path for path in root.rglob("*") if path.is_file() and ".git" not in path.parts
             and "build" not in path.parts[len(root.parts)][:5]]
 

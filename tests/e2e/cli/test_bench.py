@@ -1,4 +1,4 @@
-"""`make bench` itself: its rows are there, and a missed gate is told. No figure is looked at."""
+"""`make bench` itself: its rows are there, and a missed gate is reported. No figure is compared."""
 import os
 import pathlib
 import re
@@ -26,7 +26,7 @@ class Gates(Case):
         self.assertEqual("MISSED" in text, missed)
         return text.rsplit("  ", 1)[1]
 
-    def test_a_gate_that_is_missed_or_met_is_told(self):
+    def test_a_gate_that_is_missed_or_met_is_reported(self):
         one, two = [0.001] * 40, [0.002] * 40
         for wanted, row in (("MISSED", (RATIO, 1.9, 1.5)), ("met", (RATIO, 2.1, 1.9)), ("met, stretch too", (RATIO, 2.1, 2.0)),
                             ("MISSED", (MORE, 0.9)), ("met", (MORE, 1.1)), ("MISSED", (ALONE, 1.9)), ("met", (ALONE, 2.1))):
@@ -39,7 +39,7 @@ class Gates(Case):
         self.assertEqual(self.line([2 * one for one in load], load, RATIO, 2.1), "met")
         self.assertIn("close", self.line([2 * one for one in load], load[1:] + load[:1], RATIO, 2.1))
 
-    def test_a_row_without_samples_is_told_and_misses_nothing(self):
+    def test_a_row_without_samples_is_reported_and_misses_nothing(self):
         text, missed = gates.gates([("start", "python3 -c", 1.0)], ["start"])
         self.assertEqual((text.count("not measured"), missed), (3, False))
 
