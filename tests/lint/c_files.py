@@ -24,6 +24,7 @@ import tempfile
 VERSION = "14."  # Debian 12's; 19 lays out some macros in another way, and finds faults in other things
 DIRECTORIES = ("base", "schema", "rpc", "record", "sandbox", "guest", "tools", "bridge", "cli", "tests")
 NODES = os.environ.get("SANDPIPER_TEST_NODES")
+INCLUDE = re.compile(rb'^ *# *include *["<]([^">]+)', re.M)
 
 
 def need(tool):
@@ -49,12 +50,29 @@ def run_format(root, *options):
     return report(subprocess.run(["clang-format", *options, *files], capture_output=True))
 
 
-def read_by_tidy(entry, settings):
-    """A hash of what clang-tidy reads: the command, the file with its headers and comments, and the settings."""
-    words = shlex.split(entry["command"])
-    words = words[:words.index("-MD")]
-    text = subprocess.run([*words, "-E", "-C", entry["file"]], cwd=entry["directory"], capture_output=True, check=True).stdout
-    return hashlib.sha256(b"\0".join((*map(os.fsencode, words), settings, text))).hexdigest()
+def read_of(path, tops, found, system):
+    """Adds the texts of a file and of our headers that it includes to `found`, and the names of others to `system`."""
+    found[path] = path.read_bytes()
+    for name in map(os.fsdecode, INCLUDE.findall(found[path])):
+        header = next((top / name for top in tops if (top / name).is_file()), None)
+        if header is None:
+            system.add(name)
+        elif header not in found:
+            read_of(header, tops, found, system)
+    return found
+
+
+def read_by_tidy(once, ours, tops, settings):
+    """For each file a hash of what clang-tidy reads: the command, the file with its headers, and the settings. The
+    preprocessor runs once, for the system's headers of all files: once for each takes a fifth of clang-tidy's time."""
+    system = set()
+    read = {path: read_of(path, tops, {}, system) for path in ours}
+    words = {path: shlex.split(once[path]["command"]) for path in ours}
+    words = {path: words[path][:words[path].index("-MD")] for path in ours}
+    headers = subprocess.run([*words[ours[0]], "-E", "-C", "-"], cwd=once[ours[0]]["directory"], stdout=subprocess.PIPE,
+                             input="".join(f"#include <{name}>\n" for name in sorted(system)).encode()).stdout
+    return {path: hashlib.sha256(b"\0".join((*map(os.fsencode, words[path]), settings, headers, *read[path].values()))).hexdigest()
+            for path in ours}
 
 
 def check_tidy(root, build):
@@ -77,8 +95,10 @@ def check_tidy(root, build):
     with tempfile.TemporaryDirectory() as directory, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         pathlib.Path(directory, "compile_commands.json").write_text(json.dumps(list(once.values())))
 
+        hashes = read_by_tidy(once, ours, (root, build), settings)
+
         def check(path):
-            good = build / "tidy" / read_by_tidy(once[path], settings)
+            good = build / "tidy" / hashes[path]
             if good.exists():
                 return False
             bad = report(subprocess.run([*command, "-p", directory, str(path)], capture_output=True))

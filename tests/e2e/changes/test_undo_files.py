@@ -123,7 +123,7 @@ class UndoFiles:
         with self.server() as server:
             self.write(server, "first", "a")
             for code, more in (("open('a', 'w').write('x'); open('b', 'w').close(); 1/0", {}),
-                               ("open('a', 'w').write('x'); open('b', 'w').close()\nwhile True: pass", {"timeout_s": 0.5 * SLOW})):
+                               ("open('a', 'w').write('x'); open('b', 'w').close()\nimport time; time.sleep(600)", {"timeout_s": 0.5 * SLOW})):
                 self.assertTrue(server.python(code, **more).is_error)
                 self.assertEqual(set(self.contents(server)), {"a", "b"})
                 self.undo(server)

@@ -275,7 +275,7 @@ class AnyTime(Case):
         need_userns()
         with Server() as server:
             server.write("calm.txt", "calm\n")
-            slow = server.start_call("run_python", code="while True: pass", timeout_s=2, session="other")
+            slow = server.start_call("run_python", code="import time; time.sleep(60)", timeout_s=2, session="other")
             self.assertFalse(server.write("calm.txt", "calmer\n").is_error)
             self.assertEqual(server.read("calm.txt").text, "calmer\n")
             self.assertEqual(server.stash, {})  # the code still runs

@@ -14,11 +14,11 @@ from traces import init_of, processes
 
 KEPT = "kept (interrupted)"
 RESTORED = "restored to the state before this call"
-LOOP = "while True: pass"
+LOOP = "while True: time.sleep(0.01)"
 
 # name: (code, beginning of the status line, state)
 BUSY = {
-    "an endless loop": (LOOP, "timeout", KEPT),
+    "an endless loop": ("while True: pass", "timeout", KEPT),
     "a sleep": ("import time; time.sleep(60)", "timeout", KEPT),
     "a sleep in C": ("import ctypes; ctypes.CDLL(None).sleep(60)", "timeout", KEPT),
     "a sleep in C with the interpreter's lock": (
