@@ -65,7 +65,9 @@ def load_first(options):
         load("tools").install()
     if sys.version_info[:2] > imports.NEWEST:
         load_rest()
-    imports.shared("_posixsubprocess")  # for each session's streams.wrap_starts
+    if "warnings" in IMPORTED:  # by a .pth file, or by us: each session adopts it
+        load("warned")
+    load("streams").prepare()
     modules = len(IMPORTED)  # before the first import for the user
 
 
