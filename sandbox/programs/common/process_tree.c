@@ -168,14 +168,16 @@ unsigned process_tree_list(pid_t root, const pid_t **ret_pids)
 static bool add_children_of_task(pid_t pid, pid_t tid, unsigned *count)
 {
     char path[64];
-    int child = 0;
+    defer_free char *child = NULL;
+    size_t size = 0;
     (void)snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)tid);
     defer_fclose FILE *file = fopen(path, "re");
     if (!file) {
         return false;
     }
-    while (*count < MOST && fscanf(file, "%d", &child) == 1) {
-        pids[(*count)++] = child;
+    /* Without fscanf(3), which alone makes the program 100 KB larger. */
+    while (*count < MOST && getdelim(&child, &size, ' ', file) > 1) {
+        pids[(*count)++] = (pid_t)strtol(child, NULL, 10);
     }
     return true;
 }

@@ -160,10 +160,12 @@ static unsigned count_unaccepted(void)
     unsigned count = 0;
     defer_fclose FILE *file = fopen("/proc/self/net/unix", "re");
     while (file && fgets(line, sizeof line, file)) {
-        unsigned state = 0;
-        unsigned long inode = 1;
-        count += sscanf(line, "%*s %*s %*s %*s %*s %x %lu", &state, &inode) == 2 && state == 2 &&
-                 inode == 0;
+        const char *state = strtok(line, " ");
+        for (int i = 0; state && i < 5; i++) {
+            state = strtok(NULL, " ");
+        }
+        const char *inode = state ? strtok(NULL, " ") : NULL;
+        count += inode && strtoul(state, NULL, 16) == 2 && strtoul(inode, NULL, 10) == 0;
     }
     return count;
 }
