@@ -19,7 +19,8 @@ static void add_source(struct install_sources *sources, const char *text)
 void install_sources_read(const struct install_config *config, struct install_sources *sources)
 {
     const struct install_words *extra = &config->extra_index_urls;
-    *sources = (struct install_sources){.config = config};
+    sources->config = config;
+    sources->count = 0; /* the rest has 100 KB, which stay untouched */
     if (config->no_index) {
         return;
     }
