@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 import time
 import unittest
 
@@ -20,14 +21,23 @@ LONG = {"timeout_s": 900, "_timeout": 920}
 
 
 class Repository(Project):
+    made = None  # the repository of the first case, which those after it copy
+
     def setUp(self):
         super().setUp()
         if not shutil.which("git"):
             self.skipTest("git: not installed")
-        self.fill()
-        self.git("init", "-q")
-        self.git("add", "-A")
-        self.git("commit", "-qm", "first")
+        if Repository.made:
+            subprocess.run(["cp", "-a", f"{Repository.made}/.", self.dir], check=True)
+        else:
+            self.fill()
+            self.git("init", "-q")
+            self.git("add", "-A")
+            self.git("commit", "-qm", "first")
+            self.git("gc", "-q")
+            Repository.made = tempfile.mkdtemp(prefix="sp-cow-")
+            unittest.addModuleCleanup(shutil.rmtree, Repository.made)
+            subprocess.run(["cp", "-a", f"{self.dir}/.", Repository.made], check=True)
         self.git("status")
 
     def fill(self):
