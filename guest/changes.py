@@ -25,16 +25,17 @@ except ImportError:  # a trimmed Python
 NAMES_MAX = 20000
 REPORTED_MAX = 20
 SHOWN = 5  # of the files that were reopened
-LIGHT = 500  # names
+LIGHT = 500  # names: a report is so cheap that a warm-up can afford one
 FILES = frozenset((_io.TextIOWrapper, _io.BufferedWriter, _io.BufferedRandom))
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 TOUCHED_MAX = 1000
 IMAGES_MAX = 2000  # entries of the current directory that are checked for images
 WORD = 8  # bytes of a pointer, on the supported machines
+COUNTER_AT = 3 * WORD  # in a dict: after the head of the object and the number of items
 NO_DIRECTORY = -1  # the descriptor that marks a relative path as such
 GREETING_FD, KEEPER_FD = 70, 71  # after the number of opening.py
 frames = load("frames")
-state = {"names": [], "ids": [], "version": None, "touched": {}, "stamps": {}, "root": ""}
+state = {"names": [], "ids": [], "version": None, "counter": None, "touched": {}, "stamps": {}, "root": ""}
 awaited = {}  # thread → [the place that it has touched last]: with its next event, that is over
 keeper = {"state": 0, "pid": 0, "socket": None, "inode": 0, "lock": None, "sent": 0, "known": 0, "directory": ""}
 
@@ -45,11 +46,6 @@ def begin(session):
         state["touched"] = {}
     if keeper["pid"] != session.pid and session.greets:
         connect(session.pid)
-
-
-def is_light(session):
-    """Whether a report is so cheap that a warm-up can afford one."""
-    return len(session.namespace) <= LIGHT
 
 
 def flush(namespace):
@@ -100,7 +96,7 @@ def reopen(root, names, result):
 
 def report(session, result, started):
     """Adds to the result; returns the paths of files that are new or changed and may be images."""
-    if is_light(session):
+    if len(session.namespace) <= LIGHT:
         session.guard(result, "open files", flush, session.namespace)
     report_names(session.namespace, result)
     session.guard(result, "the current directory", report_directory, session.root, result)
@@ -144,22 +140,20 @@ def version_field():
         if sys.implementation.name != "cpython" or sys.version_info >= (3, 13) or dict.__basicsize__ != 6 * WORD:
             return None
         field, probe = type("field", (_SimpleCData,), {"_type_": "Q"}), {"a": 1}
-        seen = [version_of(probe, field), version_of(probe, field)]
+        counter = field.from_address(id(probe) + COUNTER_AT)
+        seen = [counter.value, counter.value]
         for change in (lambda: probe.update(a=2), lambda: probe.update(b=3), lambda: probe.pop("a")):
             change()
-            seen.append(version_of(probe, field))
+            seen.append(counter.value)
         return field if seen[0] == seen[1] and len(set(seen)) == 4 else None
     except (TypeError, AttributeError):
         return None
 
 
-def version_of(namespace, field):
-    """Reads the field after the head of the object and the number of items."""
-    return field.from_address(id(namespace) + 3 * WORD).value if field is not None else None
-
-
 def report_names(namespace, result):
-    version = version_of(namespace, VERSION_FIELD)
+    if VERSION_FIELD is not None and state["counter"] is None:
+        state["counter"] = VERSION_FIELD.from_address(id(namespace) + COUNTER_AT)
+    version = state["counter"].value if VERSION_FIELD is not None else None
     if version is not None and version == state["version"]:
         return  # ten thousand names take milliseconds: each is a page written to, after a fork
     state["version"] = version

@@ -18,7 +18,7 @@ except ImportError:  # a trimmed Python
 SI_USER = 0  # sent by kill(2); a process can claim this code only to itself, rt_sigqueueinfo(2)
 ALL_SIGNALS = _signal.valid_signals()
 SIGKILL = 9
-P_ALL, P_PID, PEEK = os.P_ALL, os.P_PID, os.WEXITED | os.WNOHANG | os.WNOWAIT
+P_PID = os.P_PID
 theirs = IMPORTED["os"]  # the os that code sees
 lost = {}  # the wait status of children of processes that this one has replaced; None: of any of them
 orphan = load("orphan")
@@ -81,13 +81,13 @@ def make(session, control, cell):
     """
     threads, children = other_threads(), children_status()
     mask = _signal.pthread_sigmask(_signal.SIG_SETMASK, ALL_SIGNALS)
-    copy, verb = fork(mask, children) if session.protected else 0, "checkpoint"
+    copy, verb = fork(session, mask, children) if session.protected else 0, "checkpoint"
     while copy is None:
         verb, session.pid = "resumed", os.getpid()
         drain(control)
         forget_helpers()
         lose(children)
-        copy = fork(mask, children)
+        copy = fork(session, mask, children)
     if copy:
         session.warm_up()  # meanwhile the copy starts
     copy = copy if is_apart(session, copy) else 0
@@ -133,9 +133,7 @@ def forget_helpers():
 
 def children_status():
     """The wait status of each child process: of one that runs, the status that it will have after a failover."""
-    try:
-        waitid(P_ALL, 0, PEEK)
-    except OSError:  # there is no child, which is usual
+    if not orphan.has_children():
         return {}
     pids = []
     try:
@@ -149,7 +147,7 @@ def children_status():
 
 def status_of(pid):
     try:
-        ended = waitid(P_PID, pid, PEEK)
+        ended = waitid(P_PID, pid, orphan.PEEK)
     except OSError:
         return SIGKILL
     if ended is None:
@@ -203,15 +201,15 @@ def other_threads():
         return 0
 
 
-def fork(mask, children):
+def fork(session, mask, children):
     """Returns the copy's pid, 0 if there is none, and None in a copy that has woken."""
     try:
-        return orphan.fork(lambda woken: sleep(mask, children, woken), not load("session").SESSION.tied_to)
+        return orphan.fork(sleep, (session, mask, children), not session.tied_to)
     except BaseException:
         return 0
 
 
-def sleep(mask, children, woken):
+def sleep(woken, session, mask, children):
     """Sleeps until init signals that the session is gone; code of the session could send that signal too.
 
     woken: the first signal, if orphan.fork has waited for it.
@@ -221,7 +219,7 @@ def sleep(mask, children, woken):
             os.setsid()
         except OSError:
             pass
-        load("opening").tie(load("session").SESSION)
+        load("opening").tie(session)
         load("native").set_title("sp-checkpoint")
     while True:
         if woken is None:
@@ -231,9 +229,9 @@ def sleep(mask, children, woken):
         if code != SI_USER or pid != os.getppid():
             continue
         if number == orphan.BRANCH:
-            branch.from_checkpoint(load("session").SESSION, mask, children)
+            branch.from_checkpoint(session, mask, children)
         else:
-            load("native").set_title("sp-session-" + load("session").SESSION.name)
+            load("native").set_title("sp-session-" + session.name)
             return
 
 

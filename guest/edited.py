@@ -62,7 +62,7 @@ def stale(modules, failed):
 
 def report(session, result):
     look(IMPORTED, session.root)
-    found = stale(IMPORTED, result[2] == "error")
+    found = stale(IMPORTED, result[2] == "error") if seen else ()
     for name in found[:NOTES_MAX]:
         path = os.path.relpath(seen[name][1], session.root)
         note = "`%s` was changed after its import; its old code runs until importlib.reload(%s) or reset=true"

@@ -10,7 +10,8 @@ EXIT_CUT_OFF = 97
 
 def pack(fields):
     """One frame: u32 payload size, then the fields."""
-    return sized(join(fields))
+    data = join(fields)
+    return len(data).to_bytes(4, "little") + data
 
 
 def join(fields):

@@ -102,9 +102,15 @@ def python_tree(text, name, flags):
 def parse(text, name, flags):
     """The tree of a cell: of Python, or, only if it is no valid Python, of notebook syntax."""
     try:
-        return python_tree(text, name, flags)
+        return tree_of(text, name, flags)
     except SyntaxError as error:
         failed = error
+    moved = without_indent(text) if isinstance(failed, IndentationError) else None
+    if moved is not None:
+        try:
+            return tree_of(moved, name, flags)
+        except SyntaxError as error:
+            failed = error
     return load("notebook").parse(text, name, flags, failed)
 
 

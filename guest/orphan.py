@@ -9,17 +9,19 @@ import os
 import sys
 import _signal
 
-CALLS = {"x86_64": (56, 112, 157, 128), "aarch64": (220, 157, 167, 137)}  # clone, setsid, prctl, rt_sigtimedwait
+CALLS = {"x86_64": (56, 247, 112, 157, 128), "aarch64": (220, 95, 157, 167, 137)}
+# Of clone, waitid, setsid, prctl and rt_sigtimedwait.
 CLONE_PARENT, CLONE_CHILD_CLEARTID, CLONE_CHILD_SETTID, SIGCHLD = 0x8000, 0x200000, 0x1000000, 17
 PR_GET_TID_ADDRESS, PR_SET_NAME = 40, 15  # where the C library keeps the id of its main thread, prctl(2)
+PEEK = os.WEXITED | os.WNOHANG | os.WNOWAIT
 WAKE, BRANCH = _signal.SIGUSR2, _signal.SIGUSR1  # what a checkpoint waits for
 CDECL, WITH_THE_LOCK = 1, 4  # flags of a ctypes function; the second keeps the interpreter's lock
 ONE_THREAD = 3  # links of /proc/self/task: its name, ".", and one thread's ".."
 
 
 def find_clone():
-    """(before, after_in_parent, after_in_child, syscall, arguments of clone), then arguments of what suspends a process and
-    the siginfo_t that it fills in; or None where clone(2) cannot be used directly."""
+    """(before, after_in_parent, after_in_child, syscall), then its arguments for clone, for waitid and for what suspends a
+    process, and the siginfo_t that this fills in; or None where clone(2) cannot be used directly."""
     try:
         from _ctypes import Array, CFuncPtr, _SimpleCData, byref, dlopen, dlsym
 
@@ -30,7 +32,7 @@ def find_clone():
         names = ("syscall", "prctl", "PyOS_BeforeFork", "PyOS_AfterFork_Parent", "PyOS_AfterFork_Child")
         syscall, prctl, before, after_in_parent, after_in_child = [kind(dlsym(program, name)) for name in names]
         machine = os.uname().machine
-        (number, leave, name, wait), where, zero = map(long, CALLS[machine]), long(0), long(0)
+        (number, peek, leave, name, wait), where, zero = map(long, CALLS[machine]), long(0), long(0)
         if prctl(PR_GET_TID_ADDRESS, byref(where), zero, zero, zero) or not where.value:
             return None
     except (ImportError, OSError, KeyError, AttributeError):
@@ -38,7 +40,8 @@ def find_clone():
     flags = long(CLONE_PARENT | CLONE_CHILD_CLEARTID | CLONE_CHILD_SETTID | SIGCHLD)
     last = (zero, where) if machine == "aarch64" else (where, zero)  # of CONFIG_CLONE_BACKWARDS, clone(2)
     signals = long(1 << WAKE - 1 | 1 << BRANCH - 1)
-    return (before, after_in_parent, after_in_child, syscall, (number, flags, zero, zero) + last, (leave,),
+    return (before, after_in_parent, after_in_child, syscall, (number, flags, zero, zero) + last,
+            (peek, zero, zero, zero, long(PEEK), zero), (leave,),
             (name, long(PR_SET_NAME), b"sp-checkpoint"), (wait, byref(signals), info, zero, long(8)), info)
 
 
@@ -55,16 +58,26 @@ def has_one_thread():
         return False
 
 
-def fork(sleep=None, suspended=False):
-    """Returns the new process's pid, and None in that process once sleep(woken) has returned. Call wait() afterwards.
+def has_children():
+    if native is not None:
+        return native[3](*native[5]) >= 0  # usually there is none, and an exception writes to several pages
+    try:
+        os.waitid(os.P_ALL, 0, PEEK)
+    except OSError:
+        return False
+    return True
+
+
+def fork(sleep=None, arguments=(), suspended=False):
+    """Returns the new process's pid, and None in that process once sleep(woken, *arguments) has returned. Call wait() then.
 
     CPython reseeds `random` in a fork: after a sleep it has its old state. OSError: cannot create a process.
     suspended: the process may leave its group, take the name of a checkpoint and wait for a signal before anything else.
     Then woken is that signal, its code and its sender, else None.
     """
     if native is None or not has_one_thread():
-        return fork_twice(sleep)
-    before, after_in_parent, after_in_child, syscall, clone, leave, name, wait, info = native
+        return fork_twice(sleep, arguments)
+    before, after_in_parent, after_in_child, syscall, clone, _, leave, name, wait, info = native
     before()
     pid = syscall(*clone)
     if pid:
@@ -84,7 +97,7 @@ def fork(sleep=None, suspended=False):
         after_in_child()
         return None
     delayed = True
-    sleep(woken)
+    sleep(woken, *arguments)
     return resumed()
 
 
@@ -108,7 +121,7 @@ def fork_suspended():
     return pid or resumed()
 
 
-def fork_twice(sleep):
+def fork_twice(sleep, arguments=()):
     global intermediate
     random, seeds = random_state() if sleep is not None else (None, None)
     reading, writing = os.pipe()
@@ -136,7 +149,7 @@ def fork_twice(sleep):
         if writing >= 0:
             os.close(writing)
     if sleep is not None:
-        sleep(None)
+        sleep(None, *arguments)
     del ended[:]
     restore(random, seeds)
     return None

@@ -97,6 +97,7 @@ class Session:
 
     def __init__(self, options):
         self.options = options
+        self.modules = load("zygote").modules
         self.tied_to = None  # pid 1, if it is in no pid namespace: then processes of the session end with it
         self.pid = getpid()
         self.main = Main("__main__")
@@ -229,7 +230,8 @@ class Session:
                 continue
         if error is None and program is None and not warm_up:
             try:
-                self.show(result, value)
+                if value is not None or SYS.get("displayhook") is not show_plainly:
+                    self.show(result, value)
             except BaseException as caught:
                 error = caught
             value = None
@@ -243,7 +245,8 @@ class Session:
             self.end_of_fork(error)
         cpu = process_time_ns() - cpu
         if error is None:
-            self.add_where(result)
+            if self.where:
+                self.add_where(result)
         else:
             load("outcome").describe(self, result, error, program, fields.get("stdin") is None)
             box, error = self.keep_last(error), None
@@ -254,7 +257,7 @@ class Session:
             self.guard(result, "the open figures", enter, load("figures").take_open, self)
         self.clean_up(fields.get("stdin") is not None, streams.flush_both if warm_up else streams.flush)
         changed = None
-        if not warm_up or changes.is_light(self):
+        if not warm_up or len(self.namespace) <= changes.LIGHT:
             changed = self.guard(result, "the changes", changes.report, self, result, started)
         if not warm_up:
             self.guard(result, "edited modules", edited.report, self, result)
@@ -370,7 +373,7 @@ class Session:
         if had_stdin:
             streams.clear_stdin()
         streams.restore()
-        if len(IMPORTED) != load("zygote").modules:
+        if len(IMPORTED) != self.modules:
             native.flush()  # only a cell that imported something can need this
 
     def release_signals(self):
