@@ -53,6 +53,7 @@ bool call_end(struct rpc_call *call, struct rpc_request *ret_request)
     }
     elicitation_drop(peer, call);
     json_decref(call->task);
+    json_decref(call->input);
     if (call->on_end) {
         call->on_end(call->on_end_arg);
     }

@@ -36,7 +36,8 @@ void rpc_call_progress(struct rpc_call *call, double progress, const char *messa
 /* An elicitation: the client asks its user. All members are borrowed during rpc_call_elicit(). key:
  * identifies exactly what is asked, so that no response is taken for that of another elicitation.
  * schema: JSON Schema of the form, an object whose properties are of primitive types. state: what
- * the client must repeat where it makes the call again, or NULL. */
+ * the client must repeat where it makes the call again, or NULL. A call of rpc_tasks does not end
+ * with it: the task requires input. */
 struct rpc_elicitation {
     const char *key;
     const char *message;

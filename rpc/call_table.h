@@ -34,7 +34,8 @@ struct rpc_call {
     double progress;           /* the last that was sent; below zero before the first */
     uint64_t progress_ns;
     struct call_elicitation elicitation;
-    bool gets_task; /* a request of tasks/get */
+    bool gets_task; /* a request of tasks/get or tasks/update */
+    json_t *input;  /* owned: what the client is to ask its user for the task; or NULL */
     json_t *task;   /* owned: of it, which the result belongs to; or NULL */
     void *data;
 };

@@ -22,9 +22,11 @@ struct rpc_resources {
  * tools. */
 struct rpc_tasks {
     bool (*exists)(void *ctx, const char *id);
-    /* Both for one that exists. get ends the call before it returns: with rpc_call_task(), or with
+    /* All for one that exists. get ends the call before it returns: with rpc_call_task(), or with
      * rpc_call_set_task() and rpc_call_result(). */
     void (*get)(void *ctx, struct rpc_call *call, const char *id);
+    /* The call may have responses of the user's, for rpc_call_elicit(). It is not ended. */
+    void (*update)(void *ctx, struct rpc_call *call, const char *id);
     void (*cancel)(void *ctx, const char *id);
 };
 

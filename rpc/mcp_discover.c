@@ -89,7 +89,8 @@ static int discover_complete(const struct rpc_peer *peer, json_t *result, enum m
                                mcp_server_info(peer));
 }
 
-/* Ends the call with the elicitation. The client repeats the call with its user's response. */
+/* Ends the call with the elicitation: the client repeats it with its user's response. A task gets
+ * that by tasks/update. */
 static void discover_elicit(struct rpc_call *call, const struct rpc_elicitation *elicitation,
                             rpc_elicitation_fn fn, void *arg)
 {
@@ -99,11 +100,16 @@ static void discover_elicit(struct rpc_call *call, const struct rpc_elicitation 
         return;
     }
     struct rpc_peer *peer = call->peer;
-    json_t *input_request = elicitation_request(elicitation);
-    json_t *result = input_request ? json_pack("{s:s, s:{s:o}, s:s*}", "resultType",
-                                               "input_required", "inputRequests", elicitation->key,
-                                               input_request, "requestState", elicitation->state)
-                                   : NULL;
+    json_t *input = json_pack("{s:o}", elicitation->key, elicitation_request(elicitation));
+    if (call->gets_task) {
+        json_decref(call->input);
+        call->input = input;
+        fn(arg, RPC_ELICITATION_LATER, NULL);
+        return;
+    }
+    json_t *result = input ? json_pack("{s:s, s:o, s:s*}", "resultType", "input_required",
+                                       "inputRequests", input, "requestState", elicitation->state)
+                           : NULL;
     struct rpc_request request = {};
     fn(arg, RPC_ELICITATION_LATER, NULL);
     (void)call_end(call, &request);

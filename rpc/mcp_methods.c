@@ -249,19 +249,27 @@ static const char *find(struct rpc_peer *peer, struct rpc_request *request)
     return id;
 }
 
+/* The same as a call: NULL: the request was refused. */
+static struct rpc_call *find_call(struct rpc_peer *peer, struct rpc_request *request,
+                                  const char **ret_id)
+{
+    *ret_id = find(peer, request);
+    struct rpc_call *call = *ret_id ? call_new(peer, request) : NULL;
+    if (call) {
+        call->gets_task = true;
+    } else if (*ret_id) {
+        peer_respond(peer, request, NULL, MCP_KEEP_UNSAID);
+    }
+    return call;
+}
+
 void mcp_tasks_get(struct rpc_peer *peer, struct rpc_request *request)
 {
-    const char *id = find(peer, request);
-    if (!id) {
-        return;
+    const char *id = NULL;
+    struct rpc_call *call = find_call(peer, request, &id);
+    if (call) {
+        peer->tools.tasks->get(peer->tools.ctx, call, id);
     }
-    struct rpc_call *call = call_new(peer, request);
-    if (!call) {
-        peer_respond(peer, request, NULL, MCP_KEEP_UNSAID);
-        return;
-    }
-    call->gets_task = true;
-    peer->tools.tasks->get(peer->tools.ctx, call, id);
 }
 
 void mcp_tasks_cancel(struct rpc_peer *peer, struct rpc_request *request)
@@ -275,8 +283,11 @@ void mcp_tasks_cancel(struct rpc_peer *peer, struct rpc_request *request)
 
 void mcp_tasks_update(struct rpc_peer *peer, struct rpc_request *request)
 {
-    if (find(peer, request)) { /* nothing was asked for: responses to unknown keys are ignored */
-        peer_respond(peer, request, json_object(), MCP_KEEP_UNSAID);
+    const char *id = NULL;
+    struct rpc_call *call = find_call(peer, request, &id);
+    if (call) { /* responses to unknown keys are ignored */
+        peer->tools.tasks->update(peer->tools.ctx, call, id);
+        call_respond(call, json_object(), MCP_KEEP_UNSAID);
     }
 }
 
@@ -324,6 +335,10 @@ void rpc_call_set_task(struct rpc_call *call, const struct rpc_task *task)
 void rpc_call_task(struct rpc_call *call, const struct rpc_task *task)
 {
     json_t *result = task_json(task);
+    if (call->input) {
+        (void)json_object_set_new(result, "status", json_string("input_required"));
+        (void)json_object_set(result, "inputRequests", call->input);
+    }
     if (result && !call->gets_task &&
         json_object_set_new(result, "resultType", json_string("task")) < 0) {
         json_decref(take_ptr(result));

@@ -94,6 +94,16 @@ static void nobody_responded(void *arg)
     end(tools, elicitation, "The user did not respond.", NULL);
 }
 
+/* Which comes again for the run, by whatever call. */
+static void wait_for_client(struct tools *tools, struct cell_elicitation *elicitation)
+{
+    if (!elicitation->late.loop) {
+        loop_timer_in(tools->loop, &elicitation->late, LIMIT_ELICITATION_MS, nobody_responded,
+                      elicitation);
+    }
+    go_on(tools);
+}
+
 static void user_responded(void *arg, enum consent_outcome outcome, const char *why,
                            const json_t *content)
 {
@@ -102,11 +112,10 @@ static void user_responded(void *arg, enum consent_outcome outcome, const char *
     struct rpc_call *call = take_ptr(tools->elicitations->call);
     if (outcome == CONSENT_LATER) {
         jobs_left(call);
-        loop_timer_in(tools->loop, &elicitation->late, LIMIT_ELICITATION_MS, nobody_responded,
-                      elicitation);
-        go_on(tools);
+        wait_for_client(tools, elicitation);
         return;
     }
+    loop_timer_disarm(&elicitation->late);
     jobs_asked(call);
     elicitation->run->asked.refused += outcome == CONSENT_REFUSED;
     elicitation->run->asked.count++;
@@ -120,19 +129,9 @@ static void user_responded(void *arg, enum consent_outcome outcome, const char *
     }
 }
 
-static void ask_next(void *arg)
+static void ask_through(struct tools *tools, struct cell_elicitation *elicitation,
+                        struct rpc_call *call, const char *state)
 {
-    struct tools *tools = arg;
-    struct cell_elicitation *elicitation = next_of(tools);
-    if (!elicitation) {
-        return; /* it has been withdrawn */
-    }
-    const char *text = enough(elicitation->run);
-    struct rpc_call *call = text ? NULL : jobs_ask(tools->jobs, elicitation->run, &text);
-    if (!call) {
-        end(tools, elicitation, text, NULL);
-        return;
-    }
     tools->elicitations->now = elicitation;
     tools->elicitations->call = call;
     consents_ask(tools->consents, call,
@@ -143,8 +142,26 @@ static void ask_next(void *arg)
                                    .flag = "--tools",
                                    .remedy = "remove ask from its grant in the file of --tools",
                                    .each = elicitation->number,
-                                   .state = text},
+                                   .state = state},
                  user_responded, tools);
+}
+
+static void ask_next(void *arg)
+{
+    struct tools *tools = arg;
+    struct cell_elicitation *elicitation = next_of(tools);
+    if (!elicitation) {
+        return; /* it has been withdrawn */
+    }
+    const char *text = enough(elicitation->run);
+    struct rpc_call *call = text ? NULL : jobs_ask(tools->jobs, elicitation->run, &text);
+    if (call) {
+        ask_through(tools, elicitation, call, text);
+    } else if (text) {
+        end(tools, elicitation, text, NULL);
+    } else {
+        wait_for_client(tools, elicitation);
+    }
 }
 
 static void ask(void *ctx, struct cell_elicitation *elicitation)
@@ -181,6 +198,14 @@ void cell_elicitations_call_waits(struct tools *tools, const struct run *run)
     if (elicitation) {
         loop_timer_disarm(&elicitation->late);
         go_on(tools);
+    }
+}
+
+void cell_elicitations_polled(struct tools *tools, const struct run *run, struct rpc_call *call)
+{
+    struct cell_elicitation *elicitation = late_of(tools, run);
+    if (elicitation && !tools->elicitations->now && rpc_call_can_elicit(call)) {
+        ask_through(tools, elicitation, call, NULL);
     }
 }
 

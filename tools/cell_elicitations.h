@@ -22,6 +22,8 @@ struct cell_elicitations {
 
 /* A call waits for a job. */
 void cell_elicitations_call_waits(struct tools *tools, const struct run *run);
+/* A call about the task of a run, which may have responses of the user's. */
+void cell_elicitations_polled(struct tools *tools, const struct run *run, struct rpc_call *call);
 
 void cell_elicitations_init(struct tools *tools);
 void cell_elicitations_done(struct tools *tools);

@@ -86,7 +86,9 @@ static void wait_responded(void *arg, enum rpc_elicitation_outcome response, con
     char text[256];
     const char *why = NULL;
     enum consent_outcome outcome = CONSENT_LATER;
-    record_elicitation(wait, response);
+    if (response != RPC_ELICITATION_LATER || wait->about.state || !wait->about.each) {
+        record_elicitation(wait, response); /* else a task has it, each time that it is polled */
+    }
     if (response == RPC_ELICITATION_ACCEPTED) {
         bool always = wait->about.always && json_is_true(json_object_get(content, "always"));
         if (!wait->about.each) {

@@ -190,7 +190,8 @@ static const struct jobs_hooks hooks = {.has_cell = orders_set_cell,
                                         .is_job = orders_set_job,
                                         .ended = orders_job_ended,
                                         .returned = egress_consent_note,
-                                        .waits = cell_elicitations_call_waits};
+                                        .waits = cell_elicitations_call_waits,
+                                        .polls = cell_elicitations_polled};
 
 /* --- the record --- */
 

@@ -9,7 +9,8 @@ import { createTaskSessionFromClient } from '@modelcontextprotocol/ext-tasks/cli
 const [command, ...args] = process.argv.slice(2);
 const protocolVersion = '2026-07-28';
 const clientInfo = { name: 'sandpiper-tests', version: '1' };
-const capabilities = { extensions: { 'io.modelcontextprotocol/tasks': {} } };
+const asks = args.includes('--tools');
+const capabilities = { extensions: { 'io.modelcontextprotocol/tasks': {} }, ...(asks && { elicitation: { form: {} } }) };
 let failed = 0;
 
 async function step(title, action) {
@@ -50,7 +51,12 @@ const rawDispatch = (request, { signal } = {}) => new Promise((resolve, reject) 
 const session = createTaskSessionFromClient(client, {
   endpointId: 'sandpiper', rawDispatch,
   v2RequestFraming: { protocolVersion, clientInfo, clientCapabilities: capabilities },
+  onInputRequest: request => {
+    asked.push(request.params.message);
+    return { action: asked.length === 2 ? 'decline' : 'accept', ...(asked.length !== 2 && { content: {} }) };
+  },
 });
+const asked = [];
 const python = (code, more = {}) => session.callTool('run_python', { code, ...more });
 const textOf = result => result.content.filter(block => block.type === 'text').map(block => block.text).join('');
 const immediate = async (code, text) => {
@@ -59,6 +65,23 @@ const immediate = async (code, text) => {
   return execution.kind === 'immediate' && status === 'completed' && textOf(result).startsWith(text);
 };
 const picture = readFileSync(new URL('picture.py', import.meta.url), 'utf8');
+
+if (asks) {
+  await step('a task asks', async () => {
+    const execution = await python(`from sandpiper import tools
+for name, seconds in ('a', 4), ('b', 0), ('c', 0):
+    try: print(tools.everything.echo(message=name))
+    except PermissionError as error: print(error)
+    tools.everything.trigger_long_running_operation(duration=seconds, steps=1)`);
+    const { outcome } = await execution.settle();
+    if (execution.kind !== 'task' || asked.length !== 3 ||
+        !textOf(outcome.result).startsWith('Echo: a\nnot approved: everything.echo. The user declined.\nEcho: c\n'))
+      throw new Error(JSON.stringify({ kind: execution.kind, outcome, asked }));
+  });
+  await session.close();
+  await client.close();
+  process.exit(failed);
+}
 
 await step('the server declares the extension', () => {
   const declared = client.getServerCapabilities().extensions;

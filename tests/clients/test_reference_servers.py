@@ -69,6 +69,10 @@ for name in 'abc':
         grants["mcpServers"]["everything"]["tools"]["echo"] = {"ask": True}
         self.file.write_text(json.dumps(grants))
         script = packages.own(HERE, "asked.mjs") / "asked.mjs"
+        tasks = packages.own(HERE, "tasks.mjs", "picture.py") / "tasks.mjs"
+        done = subprocess.run([packages.node(), tasks, *COMMAND, "--wait", "25", "--tools", str(self.file), "--timeout", "60"],
+                              capture_output=True, text=True, timeout=120 * SLOW)
+        self.assertEqual([json.loads(line)["ok"] for line in done.stdout.splitlines()], [True], done.stdout)
         for kind in "v1", "legacy", "modern":
             with self.subTest(kind):
                 done = subprocess.run([packages.node(), script, kind, *COMMAND, "--tools", str(self.file), "--timeout", "60"],

@@ -42,7 +42,7 @@ RESULTS = {
     "resources/read": "ReadResourceResult",
 }
 TASKS = META + "tasks"
-# What every task has besides resultType and _meta; a completed one also has its result.
+# What every task has besides resultType and _meta; a completed one also has its result, one that requires input its requests.
 TASK = {"taskId": str, "status": str, "statusMessage": str, "createdAt": str, "lastUpdatedAt": str, "ttlMs": int,
         "pollIntervalMs": int}
 # JSON allows these in a string, but some clients split lines there.
@@ -232,13 +232,17 @@ class Wire:
 
     def _check_task(self, result, method):
         """By the extension's text, as its schema is not among those of the versions."""
-        task = {key: value for key, value in result.items() if key not in ("resultType", "_meta", "result")}
+        task = {key: value for key, value in result.items() if key not in ("resultType", "_meta", "result", "inputRequests")}
         if task.keys() != TASK.keys() or any(type(task[key]) is not kind for key, kind in TASK.items()):
             raise ValueError("not a task")
         if method == "tasks/get" and (result["resultType"] != "complete" or
                                       ("result" in result) != (task["status"] == "completed")):
             raise ValueError("not a response to tasks/get")
-        if task["status"] not in ("working", "completed", "cancelled"):
+        if ("inputRequests" in result) != (task["status"] == "input_required"):
+            raise ValueError("input requests of a task that requires none, or none")
+        if task["status"] not in ("working", "completed", "cancelled", "input_required"):
             raise ValueError("a status that no task of ours has")
+        if "inputRequests" in result:
+            self._check(MODERN, "InputRequests", result["inputRequests"])
         if "result" in result:
             self._check(MODERN, "CallToolResult", result["result"])

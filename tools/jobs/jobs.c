@@ -190,6 +190,10 @@ static void wait_over(void *arg)
     struct job *job = wait->job;
     struct run *run = job->run;
     struct tools *tools = job->owner->tools;
+    if (run->job > 0 && rpc_call_state(wait->call) && rpc_call_wants_task(wait->call)) {
+        (void)task_begin(job, job_wait_end(wait)); /* it has a name */
+        return;
+    }
     if (run->job > 0) {
         if (run->news.total == 0 || job->unread) {
             run_end_line(run);
@@ -220,14 +224,10 @@ static void wait_over(void *arg)
 
 /* Beside the call that began the run there may be others, which wait for its job. The one that is
  * made again with the user's response comes first. */
-static struct job_wait *wait_that_asks(const struct jobs *jobs, const struct run *run)
+static struct job_wait *wait_that_asks(const struct job *job)
 {
-    const struct job *job = jobs->list;
     struct job_wait *found = NULL;
-    while (job && job->run != run) {
-        job = job->next;
-    }
-    for (struct job_wait *wait = job ? job->waits : NULL; wait; wait = wait->next) {
+    for (struct job_wait *wait = job->waits; wait; wait = wait->next) {
         if (rpc_call_can_elicit(wait->call) &&
             (!found || (rpc_call_state(wait->call) && !rpc_call_state(found->call)))) {
             found = wait;
@@ -252,7 +252,15 @@ static bool outlives_call(struct job *job, const struct rpc_call *call)
 
 struct rpc_call *jobs_ask(struct jobs *jobs, const struct run *run, const char **ret_text)
 {
-    struct job_wait *wait = wait_that_asks(jobs, run);
+    const struct job *job = jobs->list;
+    while (job && job->run != run) {
+        job = job->next;
+    }
+    struct job_wait *wait = job ? wait_that_asks(job) : NULL;
+    if (!wait && job && job->task.asks) {
+        *ret_text = NULL;
+        return NULL;
+    }
     *ret_text =
         "It needs the user's approval, and no waiting call of this client can ask for it. The "
         "user can allow it without: by removing ask from its grant in the file of --tools.";
@@ -272,23 +280,35 @@ struct rpc_call *jobs_ask(struct jobs *jobs, const struct run *run, const char *
     return wait->call;
 }
 
+static void arm_over(struct job_wait *wait)
+{
+    uint64_t soon_ns = clock_now_ns() + LIMIT_TASK_AFTER_MS * CLOCK_NS_PER_MS;
+    bool sooner = wait->is_for_task && soon_ns < wait->until_ns;
+    loop_timer_arm(wait->job->owner->tools->loop, &wait->over, sooner ? soon_ns : wait->until_ns,
+                   wait_over, wait);
+}
+
 void jobs_asked(struct rpc_call *call)
 {
     struct job_wait *wait = rpc_call_data(call);
-    if (wait->until_ns > 0) {
+    if (wait && wait->until_ns > 0) {
         wait->until_ns += clock_now_ns() - wait->asks_ns;
-        loop_timer_arm(wait->job->owner->tools->loop, &wait->over, wait->until_ns, wait_over, wait);
+        arm_over(wait);
     }
 }
 
 void jobs_left(struct rpc_call *call)
 {
-    (void)job_wait_end(rpc_call_data(call));
+    struct job_wait *wait = rpc_call_data(call);
+    if (wait) {
+        (void)job_wait_end(wait);
+    }
 }
 
 /* Returns false when there is no memory, and has ended the call then. */
-static bool wait_add(struct job *job, struct rpc_call *call, uint64_t wait_ms)
+static bool wait_add(struct job *job, struct rpc_call *call, const json_t *arguments)
 {
+    uint64_t wait_ms = jobs_wait_ms(job->owner->tools, arguments);
     struct job_wait *wait = calloc(1, sizeof *wait);
     struct loop *loop = job->owner->tools->loop;
     if (!wait) {
@@ -304,7 +324,9 @@ static bool wait_add(struct job *job, struct rpc_call *call, uint64_t wait_ms)
     }
     if (wait_ms != FOREVER) {
         wait->until_ns = rpc_call_since_ns(call) + wait_ms * CLOCK_NS_PER_MS;
-        loop_timer_arm(loop, &wait->over, wait->until_ns, wait_over, wait);
+        wait->is_for_task = rpc_call_wants_task(call) && !json_object_get(arguments, "wait_s") &&
+                            (job->run->job == 0 || rpc_call_state(call));
+        arm_over(wait);
     }
     if (rpc_call_wants_progress(call)) {
         loop_timer_in(loop, &wait->heartbeat, LIMIT_PROGRESS_FIRST_MS, wait_beat, wait);
@@ -342,14 +364,9 @@ void jobs_begin(struct jobs *jobs, struct rpc_call *call, struct run *run, const
     }
     *job = (struct job){.owner = jobs, .run = run, .at_once = wait_ms == 0};
     list_append(&jobs->list, job);
-    if (!wait_add(job, call, wait_ms)) {
+    if (!wait_add(job, call, arguments)) {
         job_free(job);
         return;
-    }
-    uint64_t soon_ns = clock_now_ns() + LIMIT_TASK_AFTER_MS * CLOCK_NS_PER_MS;
-    if (rpc_call_wants_task(call) && !json_object_get(arguments, "wait_s") &&
-        soon_ns < job->waits->until_ns) {
-        loop_timer_arm(tools->loop, &job->waits->over, soon_ns, wait_over, job->waits);
     }
     if (wait_ms == FOREVER && json_object_get(arguments, "wait_s")) {
         static const char note[] = "wait_s is ignored: the server runs with --wait off";
@@ -397,7 +414,7 @@ void jobs_wait(struct jobs *jobs, struct rpc_call *call, const json_t *arguments
         job->fetched = true;
         return;
     }
-    if (!wait_add(job, call, jobs_wait_ms(jobs->tools, arguments))) {
+    if (!wait_add(job, call, arguments)) {
         return;
     }
     if (stops) {

@@ -27,6 +27,8 @@ struct jobs_hooks {
     void (*ended)(struct orders *orders, unsigned number); /* a job */
     void (*returned)(struct tools *tools, const struct rpc_call *call, struct run *run);
     void (*waits)(struct tools *tools, const struct run *run); /* one more call waits for it */
+    /* The client asks for its task, or has responses of the user's. */
+    void (*polls)(struct tools *tools, const struct run *run, struct rpc_call *call);
 };
 
 struct jobs {
@@ -57,10 +59,10 @@ void jobs_wait(struct jobs *jobs, struct rpc_call *call, const json_t *arguments
 
 /* The call that waits for the run and through which the user can be asked: its own time stands
  * still until one of the others is called. *ret_text: the state for a client that can only be asked
- * by ending the call: the run is a job then. NULL: there is no such call, and *ret_text says why.
- */
+ * by ending the call: the run is a job then. NULL: there is no such call, and *ret_text says why,
+ * or is NULL where the client is asked when it asks for the task. */
 struct rpc_call *jobs_ask(struct jobs *jobs, const struct run *run, const char **ret_text);
-/* The call goes on waiting. */
+/* The call goes on waiting. Neither concerns a call about a task. */
 void jobs_asked(struct rpc_call *call);
 /* The call is about to end. */
 void jobs_left(struct rpc_call *call);

@@ -29,6 +29,7 @@ struct job_wait {
     struct loop_timer over;
     uint64_t until_ns; /* when it is over at the latest; 0: never */
     uint64_t asks_ns;  /* since when the user is asked through it */
+    bool is_for_task;  /* it becomes one sooner */
 };
 
 bool job_is_running(const struct job *job);

@@ -104,6 +104,7 @@ bool task_begin(struct job *job, struct rpc_call *call)
     (void)clock_gettime(CLOCK_REALTIME, &now);
     job->task.created_ns = clock_now_ns();
     job->task.created_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / CLOCK_NS_PER_MS;
+    job->task.asks = rpc_call_can_elicit(call);
     job->unread = true;
     job->reported = true; /* its client learns of its end from the task */
     make_task(job, &text, &task);
@@ -128,7 +129,17 @@ static void task_get(void *ctx, struct rpc_call *call, const char *id)
         rpc_call_set_task(call, &task);
         job_send(job, call, "");
     } else {
+        tools->jobs->hooks->polls(tools, job->run, call);
         rpc_call_task(call, &task);
+    }
+}
+
+static void task_update(void *ctx, struct rpc_call *call, const char *id)
+{
+    struct tools *tools = ctx;
+    const struct job *job = find(tools->jobs, id);
+    if (job) {
+        tools->jobs->hooks->polls(tools, job->run, call);
     }
 }
 
@@ -144,5 +155,6 @@ static void task_cancel(void *ctx, const char *id)
 const struct rpc_tasks job_tasks = {
     .exists = task_exists,
     .get = task_get,
+    .update = task_update,
     .cancel = task_cancel,
 };

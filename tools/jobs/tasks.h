@@ -14,6 +14,7 @@ struct task {
     char id[56]; /* "job-3-" and 32 hexadecimal digits, which nobody can guess; empty: none */
     uint64_t created_ns;
     uint64_t created_ms; /* the same moment, since 1970 */
+    bool asks;           /* its client can ask the user, when it asks for the task */
 };
 
 /* Makes a task of a job, and ends the call with it. Returns false, having done nothing, when there

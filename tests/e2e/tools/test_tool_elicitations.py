@@ -240,6 +240,88 @@ print(said, end='')"""
             self.assertIn("{'name': 'Ada'}", self.python(server, "stand.asks()").output)
 
 
+class Tasks(Elicitations):
+    """Clients of 2026-07-28 with tasks are asked when they ask for the task, which requires input then."""
+
+    META = {"_meta": {META + "protocolVersion": "2026-07-28", META + "clientCapabilities": {
+        "elicitation": {}, "extensions": {META + "tasks": {}}}}}
+
+    def call(self, server, code, **more):
+        arguments = {"code": BEGIN + code, **({} if "requestState" in more else {"wait_s": 0})}
+        return server.request("tools/call", {"name": "run_python", "arguments": arguments, **self.META, **more})["result"]
+
+    def task(self, server, task, method="tasks/get", **more):
+        return server.request(method, {"taskId": task["taskId"], **self.META, **more})["result"]
+
+    def until(self, server, task, status):
+        for _ in range(600):
+            now = self.task(server, task)
+            if now["status"] == status:
+                return now
+            time.sleep(0.05)
+        self.fail(now)
+
+    def give(self, server, task, asked, answer):
+        self.task(server, task, "tasks/update", inputResponses=dict.fromkeys(asked["inputRequests"], answer))
+
+    def test_a_task_requires_input_and_goes_on(self):
+        with self.asking("--era", "legacy", kind=ModernServer, flags=("--wait", "25")) as server:
+            task = self.call(server, "try: stand.add()\nexcept PermissionError as error: print(error)\nprint(stand.add(by=5), stand.asks())")
+            self.assertEqual((task["resultType"], task["status"]), ("task", "working"))
+            for answer, shown in (DECLINE, "with {}."), (ACCEPT, '{"by":5}'), ({"action": "accept", "content": {"name": "Ada"}}, "stand asks: "):
+                asked = self.until(server, task, "input_required")
+                (key, request), = asked["inputRequests"].items()
+                self.assertEqual(request["method"], "elicitation/create")
+                self.assertIn(shown, request["params"]["message"])
+                self.assertEqual(self.task(server, task)["inputRequests"], asked["inputRequests"])
+                self.task(server, task, "tasks/update", inputResponses={"tool #99": ACCEPT})
+                self.assertEqual(self.task(server, task)["inputRequests"], asked["inputRequests"])
+                self.give(server, task, asked, answer)
+            text = self.until(server, task, "completed")["result"]["content"][0]["text"]
+            self.assertIn("not approved: stand.add. The user declined.", text)
+            self.assertIn("5 {'action': 'accept', 'content': {'name': 'Ada'}}", text)
+            self.assertEqual(self.counter(), 5)
+
+    def test_the_time_limit_does_not_run_and_polling_is_no_response(self):
+        code = "try: stand.add()\nexcept PermissionError as error: print(error)"
+        with clock() as later, self.asking(kind=ModernServer, flags=("--wait", "25"), options={"env": later.env}) as server:
+            task = self.call(server, code)
+            asked = self.until(server, task, "input_required")
+            for seconds in 300, 599:
+                later.advance(server, seconds)
+                self.assertEqual(self.task(server, task)["inputRequests"], asked["inputRequests"])
+            later.advance(server, 601)
+            self.assertIn("The user did not respond.", self.until(server, task, "completed")["result"]["content"][0]["text"])
+            self.assertEqual(self.counter(), 0)
+
+    def test_a_call_that_is_made_again_becomes_a_task_too(self):
+        with self.asking(kind=ModernServer, flags=("--wait", "25")) as server:
+            code = BEGIN + "stand.add()\nstand.slow(s=4)\nstand.add()"
+            asked = server.request("tools/call", {"name": "run_python", "arguments": {"code": code}, **self.META})["result"]
+            self.assertEqual(asked["resultType"], "input_required")
+            task = self.call(server, "", requestState=asked["requestState"], inputResponses=dict.fromkeys(asked["inputRequests"], ACCEPT))
+            self.assertEqual(task["resultType"], "task")
+            self.give(server, task, self.until(server, task, "input_required"), ACCEPT)
+            self.assertIn("Out: '2'", self.until(server, task, "completed")["result"]["content"][0]["text"])
+
+    def test_a_wait_for_the_job_is_asked_instead(self):
+        with self.asking(kind=ModernServer, flags=("--wait", "25")) as server:
+            task = self.call(server, "stand.add()")
+            self.until(server, task, "input_required")
+            server.answers = [ACCEPT]
+            self.assertIn("Out: '1'", server.call("run_python", job=1).text)
+            self.assertEqual(self.task(server, task)["status"], "completed")
+
+    def test_a_task_that_requires_input_can_be_cancelled(self):
+        with self.asking(kind=ModernServer, flags=("--wait", "25")) as server:
+            task = self.call(server, "stand.add()")
+            asked = self.until(server, task, "input_required")
+            self.task(server, task, "tasks/cancel")
+            self.until(server, task, "cancelled")
+            self.give(server, task, asked, ACCEPT)
+            self.assertEqual(self.counter(), 0)
+
+
 class Time(Elicitations):
     """The time of the cell and of its call stands still while the user thinks."""
 
