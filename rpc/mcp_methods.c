@@ -209,7 +209,7 @@ void mcp_resources_read(struct rpc_peer *peer, struct rpc_request *request)
 /* The extension io.modelcontextprotocol/tasks of 2026-07-28: a call may get a task instead of its
  * result, and the client asks for the task until it has that.
  * Source: ext-tasks specification/2026-07-28/tasks.md. notifications/tasks, which is optional, is
- * left out,. */
+ * left out. */
 
 enum { POLL_MS = 1000 }; /* what a client is asked to leave between two requests for a task */
 
