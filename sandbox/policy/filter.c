@@ -139,11 +139,8 @@ int filter_build_arguments(bool landlock, struct filter_program *ret_filter, str
     const struct filter_rule hiding = {EINVAL,        "prctl",        0, SCMP_CMP_MASKED_EQ,
                                        FILTER_LOW_32, PR_SET_DUMPABLE};
     FILTER_CONTEXT context = NULL;
-    int r = filter_context_new(SCMP_ACT_ALLOW, ret_filter->arch, &context, ret_fail);
-    if (r < 0) {
-        return r;
-    }
-    r = filter_add_common(context);
+    int r = filter_context_new(SCMP_ACT_ALLOW, ret_filter->arch, &context);
+    r = r ? r : filter_add_common(context);
     r = r || !landlock ? r : filter_add_rules(context, &hiding, 1);
     r = r ? r : filter_add_sockets(context, &sockets[0]);
     r = r ? r : filter_add_sockets(context, &sockets[1]);
@@ -154,12 +151,9 @@ int filter_build_uncounted(struct filter_program *ret_filter, struct fail *ret_f
 {
     FILTER_CONTEXT context = NULL;
     const unsigned sizes[] = {SO_SNDBUF, SO_RCVBUF};
-    int r = filter_context_new(SCMP_ACT_ALLOW, ret_filter->arch, &context, ret_fail);
-    if (r < 0) {
-        return r;
-    }
+    int r = filter_context_new(SCMP_ACT_ALLOW, ret_filter->arch, &context);
     /* Nothing counts a memfd that is in a message, or mapped and closed. */
-    r = seccomp_rule_add(context, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(memfd_create), 0);
+    r = r ? r : seccomp_rule_add(context, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(memfd_create), 0);
     /* The watchdog assumes the usual buffer sizes. The kernel reduces a request silently,
      * socket(7), so the filter lets it succeed without effect and programs continue. */
     for (unsigned i = 0; r == 0 && i < 2; i++) {
@@ -182,11 +176,8 @@ int filter_build_proxy(struct filter_program *ret_filter, struct fail *ret_fail)
     FILTER_CONTEXT context = NULL;
     const unsigned families[] = {AF_INET, AF_INET6};
     const unsigned types[] = {SOCK_STREAM, SOCK_DGRAM};
-    int r = filter_context_new(SCMP_ACT_ERRNO(EPERM), ret_filter->arch, &context, ret_fail);
-    if (r < 0) {
-        return r;
-    }
-    r = filter_add_names(context, SCMP_ACT_ALLOW, syscalls_proxy);
+    int r = filter_context_new(SCMP_ACT_ERRNO(EPERM), ret_filter->arch, &context);
+    r = r ? r : filter_add_names(context, SCMP_ACT_ALLOW, syscalls_proxy);
     for (unsigned i = 0; r == 0 && i < 4; i++) {
         r = seccomp_rule_add(
             context, SCMP_ACT_ALLOW, SCMP_SYS(socket), 3, SCMP_A0(SCMP_CMP_EQ, families[i / 2]),
@@ -198,11 +189,8 @@ int filter_build_proxy(struct filter_program *ret_filter, struct fail *ret_fail)
 int filter_build_apply(struct filter_program *ret_filter, struct fail *ret_fail)
 {
     FILTER_CONTEXT context = NULL;
-    int r = filter_context_new(SCMP_ACT_ERRNO(EPERM), ret_filter->arch, &context, ret_fail);
-    if (r < 0) {
-        return r;
-    }
-    r = filter_add_names(context, SCMP_ACT_ALLOW, syscalls_apply);
+    int r = filter_context_new(SCMP_ACT_ERRNO(EPERM), ret_filter->arch, &context);
+    r = r ? r : filter_add_names(context, SCMP_ACT_ALLOW, syscalls_apply);
     r = r ? r
           : seccomp_rule_add(context, SCMP_ACT_ALLOW, SCMP_SYS(fcntl), 1,
                              SCMP_A1(SCMP_CMP_MASKED_EQ, FILTER_LOW_32, F_SETLEASE));
@@ -215,10 +203,7 @@ const char *const filter_signals[] = {
 int filter_build_signals(struct filter_program *ret_filter, struct fail *ret_fail)
 {
     FILTER_CONTEXT context = NULL;
-    int r = filter_context_new(SCMP_ACT_ALLOW, ret_filter->arch, &context, ret_fail);
-    if (r < 0) {
-        return r;
-    }
-    r = filter_add_names(context, SCMP_ACT_NOTIFY, filter_signals);
+    int r = filter_context_new(SCMP_ACT_ALLOW, ret_filter->arch, &context);
+    r = r ? r : filter_add_names(context, SCMP_ACT_NOTIFY, filter_signals);
     return filter_export(context, r, "seccomp rules for signals", ret_filter, ret_fail);
 }

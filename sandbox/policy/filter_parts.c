@@ -26,23 +26,18 @@ static int context_target(scmp_filter_ctx context, uint32_t arch)
     return r ? r : seccomp_arch_remove(context, SCMP_ARCH_NATIVE);
 }
 
-int filter_context_new(uint32_t action, uint32_t arch, scmp_filter_ctx *ret_context,
-                       struct fail *ret_fail)
+int filter_context_new(uint32_t action, uint32_t arch, scmp_filter_ctx *ret_context)
 {
-    FILTER_CONTEXT context = seccomp_init(action);
+    scmp_filter_ctx context = seccomp_init(action);
+    *ret_context = context;
     if (!context) {
-        return fail_set(ret_fail, ENOMEM, "seccomp filter");
+        return -ENOMEM;
     }
     /* Not KILL: the kernel would write an audit record for each, with a name that code has
      * chosen. */
     int r = seccomp_attr_set(context, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ERRNO(ENOSYS));
     r = r ? r : seccomp_attr_set(context, SCMP_FLTATR_CTL_OPTIMIZE, 2);
-    r = r ? r : context_target(context, arch);
-    if (r < 0) {
-        return fail_set(ret_fail, -r, "seccomp filter for architecture %#x", arch);
-    }
-    *ret_context = take_ptr(context);
-    return 0;
+    return r ? r : context_target(context, arch);
 }
 
 int filter_add_names(scmp_filter_ctx context, uint32_t action, const char *const *names)

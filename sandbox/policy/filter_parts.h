@@ -40,9 +40,9 @@ struct filter_sockets {
 };
 
 /* action: for calls without a rule. arch: whose calls, as in struct filter_program; the filter
- * allows only native ones: 32-bit numbers and x32 are ENOSYS. The caller owns *ret_context. */
-int filter_context_new(uint32_t action, uint32_t arch, scmp_filter_ctx *ret_context,
-                       struct fail *ret_fail);
+ * allows only native ones: 32-bit numbers and x32 are ENOSYS. The caller owns *ret_context, also
+ * after an error. 0 or -errno */
+int filter_context_new(uint32_t action, uint32_t arch, scmp_filter_ctx *ret_context);
 void filter_context_release(scmp_filter_ctx *context);
 #define FILTER_CONTEXT OWNED(filter_context_release) scmp_filter_ctx
 

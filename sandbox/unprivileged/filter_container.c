@@ -66,11 +66,8 @@ int filter_build_notified(const struct filter_container *container,
                           struct filter_program *ret_filter, struct fail *ret_fail)
 {
     FILTER_CONTEXT context = NULL;
-    int r = filter_context_new(SCMP_ACT_ALLOW, ret_filter->arch, &context, ret_fail);
-    if (r < 0) {
-        return r;
-    }
-    r = filter_add_names(context, SCMP_ACT_NOTIFY, notified_files);
+    int r = filter_context_new(SCMP_ACT_ALLOW, ret_filter->arch, &context);
+    r = r ? r : filter_add_names(context, SCMP_ACT_NOTIFY, notified_files);
     r = r ? r : filter_add_names(context, SCMP_ACT_NOTIFY, notified_addresses);
     r = r ? r : filter_add_names(context, SCMP_ACT_NOTIFY, notified_tasks);
     if (r == 0 && container->landlock_abi < LANDLOCK_ABI_TRUNCATE) {
@@ -107,11 +104,8 @@ int filter_build_container_arguments(const struct filter_container *container,
                                                        (container->egress ? 1U << AF_INET : 0),
                                            .types = 1U << SOCK_STREAM,
                                            .protocols = 1U << 0 | 1U << IPPROTO_TCP};
-    int r = filter_context_new(SCMP_ACT_ALLOW, ret_filter->arch, &context, ret_fail);
-    if (r < 0) {
-        return r;
-    }
-    r = filter_add_common(context);
+    int r = filter_context_new(SCMP_ACT_ALLOW, ret_filter->arch, &context);
+    r = r ? r : filter_add_common(context);
     r = r ? r : filter_add_rules(context, rules, sizeof rules / sizeof *rules);
     r = r ? r : filter_add_sockets(context, &sockets);
     r = r ? r : filter_add_sockets(context, &pairs);
