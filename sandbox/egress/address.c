@@ -3,7 +3,7 @@
 #include <arpa/inet.h>
 #include <string.h>
 
-enum { LABEL_MOST = 63, PORT_DIGITS = 5, PORT_MOST = 65535 };
+enum { LABEL_MOST = 63, PORT_DIGITS = 5 };
 
 static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
 
@@ -188,23 +188,24 @@ static bool host_read(const char *text, size_t size, char ret_host[EGRESS_HOST_B
     return true;
 }
 
+bool digits_read(const char *text, size_t size, size_t most, uint64_t *ret_value)
+{
+    uint64_t value = 0;
+    bool valid = size > 0 && size <= most;
+    for (size_t i = 0; valid && i < size; i++) {
+        valid = is_digit(text[i]);
+        value = value * 10 + (uint64_t)(text[i] - '0');
+    }
+    *ret_value = valid ? value : 0;
+    return valid;
+}
+
 static bool port_read(const char *text, size_t size, uint16_t *ret_port)
 {
-    unsigned port = 0;
-    if (size == 0 || size > PORT_DIGITS) {
-        return false;
-    }
-    for (size_t i = 0; i < size; i++) {
-        if (!is_digit(text[i])) {
-            return false;
-        }
-        port = port * 10 + (unsigned)(text[i] - '0');
-    }
-    if (port == 0 || port > PORT_MOST) {
-        return false;
-    }
-    *ret_port = (uint16_t)port;
-    return true;
+    uint64_t port = 0;
+    (void)digits_read(text, size, PORT_DIGITS, &port);
+    *ret_port = port <= UINT16_MAX ? (uint16_t)port : 0;
+    return *ret_port != 0;
 }
 
 bool target_read(const char *text, size_t size, struct target *ret_target)

@@ -30,3 +30,6 @@ struct target {
 };
 
 bool target_read(const char *text, size_t size, struct target *ret_target);
+
+/* A number of 1 to most digits; most: below 20. */
+bool digits_read(const char *text, size_t size, size_t most, uint64_t *ret_value);

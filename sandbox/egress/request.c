@@ -125,22 +125,6 @@ static bool split_uri(struct span uri, struct span *ret_authority, struct span *
     return !memchr(ret_path->at, '#', ret_path->size);
 }
 
-static bool read_length(struct span value, uint64_t *ret_bytes)
-{
-    uint64_t bytes = 0;
-    if (value.size == 0 || value.size > LENGTH_DIGITS) {
-        return false;
-    }
-    for (size_t i = 0; i < value.size; i++) {
-        if (value.at[i] < '0' || value.at[i] > '9') {
-            return false;
-        }
-        bytes = bytes * 10 + (uint64_t)(value.at[i] - '0');
-    }
-    *ret_bytes = bytes;
-    return true;
-}
-
 /* Reads lengths and hosts. Returns what is wrong, or NULL. */
 static const char *read_fields(const struct head *head, struct request *request,
                                unsigned *ret_status)
@@ -164,7 +148,8 @@ static const char *read_fields(const struct head *head, struct request *request,
             return "a request body needs a Content-Length; transfer codings are not supported";
         }
         if (span_is(name, "content-length") &&
-            (++lengths > 1 || !read_length(value, &request->body_bytes))) {
+            (++lengths > 1 ||
+             !digits_read(value.at, value.size, LENGTH_DIGITS, &request->body_bytes))) {
             return "the Content-Length is missing or ambiguous";
         }
     }

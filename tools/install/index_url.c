@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/parse.h"
+#include "sandbox/sandbox.h"
 
 /* Refuses what a netrc file cannot hold. */
 static bool decode(const char *text, size_t size, char *out, size_t out_size)
@@ -16,38 +17,18 @@ static bool decode(const char *text, size_t size, char *out, size_t out_size)
     return length >= 0;
 }
 
-/* "host", "host:port", "[::1]:port". */
+/* Takes what a request to the proxy may name. The host keeps its spelling, which a netrc file's
+ * entry must have too. */
 static bool take_host(const char *text, size_t size, bool tls, struct index_url *url)
 {
-    const char *end = text + size;
-    const char *host = text;
-    const char *close = NULL;
-    size_t length = 0;
-    if (size > 0 && text[0] == '[') {
-        close = memchr(text, ']', size);
-        host = text + 1;
-        length = close ? (size_t)(close - host) : 0;
-        text = close ? close + 1 : end;
-    } else {
-        const char *colon = memchr(text, ':', size);
-        length = colon ? (size_t)(colon - host) : size;
-        text = host + length;
-    }
-    if (length == 0 || length >= sizeof url->host) {
+    struct target target;
+    bool bracketed = *text == '[';
+    if (!target_read(text, size, &target)) {
         return false;
     }
-    (void)snprintf(url->host, sizeof url->host, "%.*s", (int)length, host);
-    url->port = tls ? 443 : 80;
-    if (text < end) {
-        char digits[8];
-        uint64_t port = 0;
-        (void)snprintf(digits, sizeof digits, "%.*s", (int)(end - text - 1), text + 1);
-        if (*text != ':' || end - text > 6 || parse_u64(digits, &port) < 0 || port == 0 ||
-            port > UINT16_MAX) {
-            return false;
-        }
-        url->port = (uint16_t)port;
-    }
+    (void)snprintf(url->host, sizeof url->host, "%.*s",
+                   (int)strcspn(text + bracketed, bracketed ? "]" : ":/"), text + bracketed);
+    url->port = target.port ? target.port : tls ? 443 : 80;
     return true;
 }
 

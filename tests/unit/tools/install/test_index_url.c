@@ -74,6 +74,7 @@ static void an_invalid_index_is_refused_and_not_repeated(void **)
         "https://u:secret%zz@host/",
         "https://:secret@host/",
         "https://u:secret@[::1/",
+        "https://u:secret@127.1/",
         "https://u:secret@host/?q",
         "https://u:secret@host/ x",
         "https://u:secret@host/\n",
