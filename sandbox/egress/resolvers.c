@@ -11,53 +11,34 @@
 /* Of a hosts file; one that blocks advertisements is longer, and only its start counts. */
 enum { FILE_BYTES = 262144 };
 
-static const char blanks[] = " \t\r";
-
-/* The rest of a line, up to a comment. */
-struct words {
-    const char *at;
-    size_t left; /* in this line */
-};
-
-static bool next_line(const char **text, struct words *ret_words)
+static const char *next_line(const char *text)
 {
-    size_t size = strcspn(*text, "\n");
-    if (!**text) {
-        return false;
-    }
-    *ret_words = (struct words){*text, strcspn(*text, "\n#;")};
-    *text += size + ((*text)[size] == '\n');
-    return true;
+    text += strcspn(text, "\n");
+    return text + (*text == '\n');
 }
 
-/* Returns false at the end of the line, and for a word that does not fit. */
-static bool next_word(struct words *words, char word[EGRESS_HOST_BYTES])
+/* Returns false at the end of the line, or of what is before its comment, and for a word that does
+ * not fit. */
+static bool next_word(const char **at, char word[EGRESS_HOST_BYTES])
 {
-    while (words->left && strchr(blanks, *words->at)) {
-        words->at++;
-        words->left--;
-    }
-    size_t size = 0;
-    while (size < words->left && !strchr(blanks, words->at[size])) {
-        size++;
-    }
+    *at += strspn(*at, " \t\r");
+    size_t size = strcspn(*at, " \t\r\n#;");
     if (size == 0 || size >= EGRESS_HOST_BYTES) {
         return false;
     }
-    memcpy(word, words->at, size);
+    memcpy(word, *at, size);
     word[size] = '\0';
-    words->at += size;
-    words->left -= size;
+    *at += size;
     return true;
 }
 
 void resolvers_of_text(const char *text, struct egress_resolvers *ret_resolvers)
 {
     struct egress_resolvers found = {};
-    struct words words;
     char word[EGRESS_HOST_BYTES];
-    while (next_line(&text, &words) && found.count < EGRESS_RESOLVERS) {
-        if (next_word(&words, word) && strcmp(word, "nameserver") == 0 && next_word(&words, word)) {
+    for (; *text && found.count < EGRESS_RESOLVERS; text = next_line(text)) {
+        const char *at = text;
+        if (next_word(&at, word) && strcmp(word, "nameserver") == 0 && next_word(&at, word)) {
             found.count += address_read(word, &found.servers[found.count]);
         }
     }
@@ -70,14 +51,14 @@ void resolvers_of_text(const char *text, struct egress_resolvers *ret_resolvers)
 void known_of_text(const char *text, const char *name, struct egress_known *ret_known)
 {
     struct egress_known found = {};
-    struct words words;
     char word[EGRESS_HOST_BYTES];
-    while (next_line(&text, &words) && found.count < EGRESS_KNOWN) {
+    for (; *text && found.count < EGRESS_KNOWN; text = next_line(text)) {
+        const char *at = text;
         struct egress_address address;
-        if (!next_word(&words, word) || !address_read(word, &address)) {
+        if (!next_word(&at, word) || !address_read(word, &address)) {
             continue;
         }
-        while (next_word(&words, word)) {
+        while (next_word(&at, word)) {
             if (strcasecmp(word, name) == 0) {
                 found.addresses[found.count++] = address;
                 break;
