@@ -54,6 +54,11 @@ def step(directory, name, place):
     seal(place.layers)
     if name == "fetch":
         forbid_programs()
+    return load(directory, name)
+
+
+def load(directory, name):
+    """Imports the module of the step."""
     take_pip()
     sys.path.insert(0, directory)
     try:

@@ -1,4 +1,5 @@
 """The step with network access: pip's resolver, and the downloads that it chooses."""
+import functools
 import os
 import re
 import shutil
@@ -41,6 +42,15 @@ def names_of(directory):
     except OSError:
         return []
     return sorted({canonicalize_name(name.partition("-")[0]) for name in files if WHEEL_NAME.fullmatch(name)})
+
+
+@functools.lru_cache(maxsize=None)
+def installed():
+    """{canonical name: distribution}, read once: pip's get_distribution() reads all of them for each name."""
+    found = {}
+    for dist in get_default_environment().iter_installed_distributions(local_only=False, skip=()):
+        found.setdefault(dist.canonical_name, dist)
+    return found
 
 
 class Session:
@@ -154,9 +164,8 @@ class Resolve(InstallCommand):
 
     def compare(self, found):
         """The versions that the new ones replace, and the installed packages whose requirements they then miss."""
-        there = get_default_environment()
         for req in found:
-            old, new = there.get_distribution(canonicalize_name(req.name)), described(req)
+            old, new = installed().get(canonicalize_name(req.name)), described(req)
             if old is not None and old.version != new.version:
                 self.replaces.append({"name": new.raw_name, "from": str(old.version), "to": str(new.version)})
             if req.link.is_yanked:
@@ -260,11 +269,10 @@ def run(request, place):
     standard = [need.name for need in wanted if of_standard_library(need)]
     wanted = [need for need in wanted if not of_standard_library(need)]
     notes = ["%s belongs to Python's standard library and needs no installation" % name for name in standard]
-    there = get_default_environment()
     for need in wanted[:]:
         plain = not need.specifier and not request.get("upgrade")
-        found = [name for name in by_import(need.name) if there.get_distribution(canonicalize_name(name)) is not None]
-        if plain and found and there.get_distribution(canonicalize_name(need.name)) is None:
+        found = [name for name in by_import(need.name) if canonicalize_name(name) in installed()]
+        if plain and found and canonicalize_name(need.name) not in installed():
             notes.append("%s is the module of %s, which is installed" % (need.name, found[0]))
             wanted.remove(need)
     nothing = {"ok": True, "to_install": [], "to_build": [], "already": [], "replaces": [], "skipped": skipped,
@@ -284,7 +292,7 @@ def run(request, place):
     for row in command.rows:
         row["requested"] = canonicalize_name(row["name"]) in asked
     taken = {canonicalize_name(row["name"]) for row in command.rows}
-    found = [there.get_distribution(name) for name in sorted(asked - taken)]
+    found = [installed().get(name) for name in sorted(asked - taken)]
     already = [{"name": dist.raw_name, "version": str(dist.version)} for dist in found if dist is not None]
     return {**nothing, "to_install": command.rows, "already": already, "replaces": command.replaces,
             "notes": notes + command.notes}

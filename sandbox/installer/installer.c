@@ -94,7 +94,8 @@ static void installer_on_state(void *arg, enum box_state state, const struct fai
 {
     struct box_installer *installer = arg;
     if (state == BOX_READY) {
-        (void)loop_io_set(&installer->box->guest.io, EPOLLIN | EPOLLOUT);
+        (void)loop_io_set(&installer->box->guest.io,
+                          installer->wanted->request ? EPOLLIN | EPOLLOUT : EPOLLIN);
         return;
     }
     if (why) {
@@ -449,6 +450,15 @@ int box_installer_start(struct box_packages *packages,
                   installer);
     *ret_installer = installer;
     return 0;
+}
+
+void box_installer_request(struct box_installer *installer)
+{
+    loop_timer_in(installer->loop, &installer->timer, installer->wanted->time_limit_ms,
+                  installer_on_timer, installer);
+    if (installer->box->state == BOX_READY) {
+        (void)loop_io_set(&installer->box->guest.io, EPOLLIN | EPOLLOUT);
+    }
 }
 
 void box_installer_cancel(struct box_installer *installer)

@@ -12,7 +12,7 @@ struct box_installer_spec {
     const struct embedded *program; /* files for run; a row without a name ends them */
     const char *main;               /* the file that the interpreter runs, */
     const char *argument;           /* with this argument, or none: NULL */
-    const char *request;            /* standard input */
+    const char *request;            /* standard input; NULL: box_installer_request() sends it */
     size_t request_size;
     const struct egress_policy *egress; /* what it may reach; NULL: no network */
     bool cache;                         /* the user's servers share the download cache at /cache */
@@ -62,6 +62,9 @@ struct box_installer_events {
                                       const struct box_installer_spec *installer_spec,
                                       const struct box_installer_events *events, void *arg,
                                       struct box_installer **ret_installer, struct fail *ret_fail);
+
+/* Sends the request that its spec has got since the start, and begins the time limit anew. */
+void box_installer_request(struct box_installer *installer);
 
 /* Kills all of it at once; on_end follows. */
 void box_installer_cancel(struct box_installer *installer);

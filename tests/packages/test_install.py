@@ -4,13 +4,17 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import tempfile
 import threading
 import time
+import unittest
 
 from client import Case, Server, need_userns, run_cli
+from container_level import CONTAINER
 from index import projects
 from index.server import Index, hang
+from traces import command_of, descendants
 
 LOGIN, PASSWORD = "someone", "pass-word-9137"
 
@@ -321,6 +325,30 @@ class WithIndex(Installing):
             self.assert_layers(server, ["1"])
             del index.rules["/files/slow-1*"]
             self.assert_installed(self.install(server, "slow-parent"), "installed slow-parent 1.0, slow 1.0")
+
+    @unittest.skipIf(CONTAINER, "container: its steps have one uid, and run one after the other")
+    def test_the_last_step_loads_pip_while_the_first_fetches_and_another_replaces_it(self):
+        with Index(self.wheels) as index, self.serve("--index-url", index.url) as server:
+            reached, go = threading.Event(), threading.Event()
+
+            def wait(request):
+                reached.set()
+                go.wait(60)
+                request.honest(request.wfile.write)
+
+            index.rules["/files/slow-1*"] = wait
+            for is_killed in (True, False):
+                call = server.start_call("install_package", packages=["slow" if is_killed else "slow-parent"])
+                self.assertTrue(reached.wait(60))
+                end, waiting = time.monotonic() + 30, []
+                while not waiting and time.monotonic() < end:
+                    waiting = [pid for pid in descendants(server.pid) if b"installer.py\0install\0" in command_of(pid)]
+                self.assertEqual(len(waiting), 1)
+                if is_killed:
+                    os.kill(waiting[0], signal.SIGKILL)
+                go.set()
+                self.assert_installed(server.finish_call(call), "installed slow")
+            self.assert_prints(server.python("import slow, slow_parent; print('there')"), "there")
 
     def test_the_server_exits_during_an_install(self):
         with Index(self.wheels) as index:

@@ -47,7 +47,9 @@ struct installs {
     enum install_step step;
     unsigned rounds; /* of building */
     struct box_installer *installer;
-    struct box_installer_spec installer_spec; /* what the step's sandbox borrows */
+    struct box_installer *early; /* PLACE's, which loads pip while FETCH runs */
+    struct box_installer_spec
+        specs[2]; /* what the steps' sandboxes borrow; the second is PLACE's */
     char *request;
     json_t *reply;                   /* the last line that is not progress */
     json_t *built;                   /* by BUILD so far */
@@ -121,6 +123,7 @@ void installs_free(struct installs *installs)
         return;
     }
     box_installer_free(installs->installer);
+    box_installer_free(installs->early);
     overflow_free(installs->overflow);
     loop_task_cancel(&installs->task);
     struct install_op *op = installs->current;
@@ -173,6 +176,7 @@ static void finish(struct installs *installs)
 {
     struct install_op *op = installs->current;
     bool has_changed = op->report.failure || op->report.installed;
+    box_installer_free(take_ptr(installs->early));
     if (op->cancelled || !has_changed) {
         installs_done(installs, NULL, 0);
         return;
@@ -399,8 +403,19 @@ static void on_end(void *arg, const struct box_installer_end *end)
     }
 }
 
-static const struct box_installer_events installer_events = {
-    .on_line = on_line, .on_log = on_log, .on_egress = on_egress, .on_end = on_end};
+static void on_place_end(void *arg, const struct box_installer_end *end)
+{
+    struct installs *installs = arg;
+    if (installs->early) {
+        installs->early = NULL; /* PLACE starts another one, which reports why */
+    } else {
+        on_end(installs, end);
+    }
+}
+
+static const struct box_installer_events installer_events[] = {
+    {.on_line = on_line, .on_log = on_log, .on_egress = on_egress, .on_end = on_end},
+    {.on_line = on_line, .on_log = on_log, .on_end = on_place_end}};
 
 /* New: the request as text; NULL when out of memory. */
 static char *compose_request(const struct installs *installs, enum install_step step)
@@ -421,23 +436,18 @@ static char *compose_request(const struct installs *installs, enum install_step 
     return request ? json_dumps(request, JSON_COMPACT) : NULL;
 }
 
-static void run_step(struct installs *installs, enum install_step step)
+static int start_step(struct installs *installs, enum install_step step,
+                      struct box_installer **ret_installer, struct fail *ret_fail)
 {
     const struct install_config *config = installs->sources.config;
-    struct fail fail = {};
     bool fetches = step == INSTALL_FETCH;
-    installs->step = step;
-    json_decref(take_ptr(installs->reply));
-    installs->request = compose_request(installs, step);
-    if (!installs->request) {
-        fail_with(installs, INSTALL_OTHER, "The server is out of memory");
-        return;
-    }
-    installs->installer_spec = (struct box_installer_spec){
+    bool places = step == INSTALL_PLACE;
+    installs->specs[places] = (struct box_installer_spec){
         .program = installer_catalog,
         .main = "installer.py",
+        .argument = places ? "install" : NULL,
         .request = installs->request,
-        .request_size = strlen(installs->request),
+        .request_size = installs->request ? strlen(installs->request) : 0,
         .egress = fetches && installs->sources.count > 0 ? &installs->egress : NULL,
         .cache = fetches,
         .find_links = fetches ? config->find_links : NULL,
@@ -445,10 +455,41 @@ static void run_step(struct installs *installs, enum install_step step)
         .cert = fetches ? config->index_cert : NULL,
         .time_limit_ms = LIMIT_INSTALL_STEP_MS,
     };
-    int r =
-        box_installer_start(server_box_packages(installs->server_box), &installs->installer_spec,
-                            &installer_events, installs, &installs->installer, &fail);
-    if (r < 0) {
+    return box_installer_start(server_box_packages(installs->server_box), &installs->specs[places],
+                               &installer_events[places], installs, ret_installer, ret_fail);
+}
+
+/* Whether a step's sandbox may run beside another's: no build does, which runs foreign code, and
+ * without namespaces all have one uid. */
+static bool starts_early(const struct installs *installs)
+{
+    return !installs->sources.config->allow_sdist &&
+           !server_box_spec(installs->server_box)->scratch;
+}
+
+static void run_step(struct installs *installs, enum install_step step)
+{
+    struct fail fail = {};
+    installs->step = step;
+    json_decref(take_ptr(installs->reply));
+    char *request = compose_request(installs, step);
+    if (!request) {
+        fail_with(installs, INSTALL_OTHER, "The server is out of memory");
+        return;
+    }
+    if (step == INSTALL_FETCH && starts_early(installs) &&
+        start_step(installs, INSTALL_PLACE, &installs->early, &fail) < 0) {
+        log_debug("tools", "install: %s", fail_text(&fail));
+    }
+    installs->request = request;
+    if (step == INSTALL_PLACE && installs->early) {
+        installs->installer = take_ptr(installs->early);
+        installs->specs[1].request = request;
+        installs->specs[1].request_size = strlen(request);
+        box_installer_request(installs->installer);
+        return;
+    }
+    if (start_step(installs, step, &installs->installer, &fail) < 0) {
         free(take_ptr(installs->request));
         fail_with(installs, INSTALL_UNAVAILABLE, "%s", fail_text(&fail));
     }
