@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -148,6 +149,8 @@ int main(int argc, char **argv)
     static struct options options;
     set_signals();
     set_umask();
+    /* Pages of a large structure that nothing writes to take no memory if it is mapped. */
+    (void)mallopt(M_MMAP_THRESHOLD, 100000);
     container_init();
     log_init();
     options_parse(argc, argv, &options);
