@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -398,7 +399,7 @@ static int take_hash_seed(struct python *python, struct fail *ret_fail)
 
 static int find(const struct box_spec *spec, bool ask, struct python *python, struct fail *ret_fail)
 {
-    *python = (struct python){};
+    memset(python, 0, offsetof(struct python, directories));
     int r = take_hash_seed(python, ret_fail);
     r = r ? r : choose_once(spec, ask, python->path, ret_fail);
     r = r ? r : follow(python, spec, ret_fail);

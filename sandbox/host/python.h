@@ -14,20 +14,20 @@ enum { PYTHON_DIRECTORIES = 8 };
 
 struct python {
     char path[PATH_MAX]; /* what the sandbox executes */
-    /* Shown read-only at the same path; none is below /usr. */
-    char directories[PYTHON_DIRECTORIES][PATH_MAX];
     unsigned directory_count;
-    bool by_code[PYTHON_DIRECTORIES]; /* code could have named it */
+    unsigned inside_count;
+    bool by_code[PYTHON_DIRECTORIES]; /* code could have named the directory */
+    char user_base[PATH_MAX];         /* PYTHONUSERBASE, or empty */
+    char hash_seed[16];               /* PYTHONHASHSEED of the server's environment, or "0" */
+    char environment[PATH_MAX];       /* the virtual environment's directory, or empty */
+    bool system_packages;             /* shows the base interpreter's packages too */
+    char prefix[PATH_MAX];            /* of the standard library: PREFIX/lib/VERSION */
+    char version[16];                 /* "python3.11" */
+    /* Shown read-only at the same path; none is below /usr. From here on nothing is cleared. */
+    char directories[PYTHON_DIRECTORIES][PATH_MAX];
     /* Those in the workspace, relative to it: read-only there too, because the server trusts files
      * in them. */
     char inside[PYTHON_DIRECTORIES][PATH_MAX];
-    unsigned inside_count;
-    char user_base[PATH_MAX];   /* PYTHONUSERBASE, or empty */
-    char hash_seed[16];         /* PYTHONHASHSEED of the server's environment, or "0" */
-    char environment[PATH_MAX]; /* the virtual environment's directory, or empty */
-    bool system_packages;       /* shows the base interpreter's packages too */
-    char prefix[PATH_MAX];      /* of the standard library: PREFIX/lib/VERSION */
-    char version[16];           /* "python3.11" */
 };
 
 /* The interpreter that spec names. The first call that finds one fixes its path for the life of the
