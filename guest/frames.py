@@ -18,8 +18,9 @@ def join(fields):
     """Each field as u32 size and bytes. Lone surrogates are escaped."""
     parts = []
     for field in fields:
-        data = field if type(field) is bytes else field.encode("utf-8", "backslashreplace")
-        parts += (len(data).to_bytes(4, "little"), data)
+        if type(field) is not bytes:
+            field = field.encode() if field.isascii() else field.encode("utf-8", "backslashreplace")
+        parts += (len(field).to_bytes(4, "little"), field)
     return b"".join(parts)
 
 

@@ -268,11 +268,10 @@ class Session:
         if self.shown is not None and self.shown.parts:
             result += ("shown", self.shown.data())
         result += ("cell", self.cell, "cpu_ms", str(cpu // 1000000))
-        if resource is not None:
+        if resource is not None and not warm_up:
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
             result += ("peak_bytes", str(peak))
-            if not warm_up:
-                self.protected = checkpoint.affordable(peak, self.measure_from, self.checkpoint_most, result)
+            self.protected = checkpoint.affordable(peak, self.measure_from, self.checkpoint_most, result)
         return frames.pack(result)
 
     def keep_last(self, error):
