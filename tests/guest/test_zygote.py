@@ -121,6 +121,17 @@ class Zygote(GuestCase):
             reply = session.run("1")
             self.assertEqual((reply.memory is not None, reply.unprotected), (measured, unprotected), reply)
 
+    def test_a_checkpoint_copies_few_pages_before_it_sleeps(self):
+        self.run_ok("x = 1")
+        self.run_ok("x = 2")  # behind this result is the report of the first checkpoint
+        for _ in range(1000):
+            with open("/proc/%d/stat" % self.session.checkpoint) as file:
+                name, _, rest = file.read().partition("(")[2].rpartition(")")
+            if name == "sp-checkpoint":
+                break
+            time.sleep(0.01)
+        self.assertLess(int(rest.split()[7]), 70)  # minor faults
+
     def test_handlers_that_raise_hit_cells_only(self):
         self.run_ok("import signal\nhits = 0\ndef handler(*_):\n    global hits\n    hits += 1\n"
                     "    if hits >= 50: signal.setitimer(signal.ITIMER_REAL, 0)\n    raise TimeoutError('tick')\n"
