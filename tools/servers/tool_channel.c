@@ -39,14 +39,11 @@ struct channel_call {
     struct tool_channel *channel;
     struct tool_server *server;
     enum channel_step step;
-    bool lists;    /* it requests the list of tools, and no call */
     bool approved; /* by the user, where that is needed */
     bool counted;
-    unsigned cell;
     char id[ID_BYTES];
     char tool[TOOL_NAME_BYTES];
-    char *label;
-    json_t *arguments;
+    char *label; /* NULL: it requests the list of tools, and no call */
     size_t bytes;
     char hash[SHA256_TEXT]; /* of the arguments, with a record */
     uint64_t left_ns;
@@ -97,7 +94,7 @@ static void call_free(struct channel_call *call)
     list_remove(&channel->calls, call);
     channel->count--;
     channel->bytes -= call->bytes;
-    json_decref(call->arguments);
+    json_decref(call->call.arguments);
     json_decref(call->call.input);
     free(call->label);
     buf_done(&call->message);
@@ -121,12 +118,12 @@ static void record_call(const struct channel_call *call, const char *said, const
     }
     json_t *event = recorded_event(recording);
     (void)json_object_update_new(
-        event,
-        json_pack("{s:i, s:o, s:s, s:b, s:b, s:I, s:s, s:I, s:s}", "cell", (int)call->cell, "tool",
-                  rpc_text(call->label, strlen(call->label)), "outcome", said, "is_error",
-                  strcmp(said, SAID_RESULT) != 0, "sent", call->counted, "arguments_bytes",
-                  (json_int_t)call->bytes, "arguments_sha256", call->hash, "result_bytes",
-                  (json_int_t)size, "result_sha256", sha256_of(result, size, hash)));
+        event, json_pack("{s:i, s:o, s:s, s:b, s:b, s:I, s:s, s:I, s:s}", "cell",
+                         (int)call->call.run->cell, "tool",
+                         rpc_text(call->label, strlen(call->label)), "outcome", said, "is_error",
+                         strcmp(said, SAID_RESULT) != 0, "sent", call->counted, "arguments_bytes",
+                         (json_int_t)call->bytes, "arguments_sha256", call->hash, "result_bytes",
+                         (json_int_t)size, "result_sha256", sha256_of(result, size, hash)));
     if (reason) {
         (void)json_object_set_new(
             event, "content",
@@ -156,7 +153,7 @@ static bool passes(struct channel_call *call)
                                .file = tool_servers_file(call->channel->servers),
                                .tool = call->tool,
                                .label = call->label,
-                               .arguments = call->arguments};
+                               .arguments = call->call.arguments};
     bool passed = tool_check_passes(&check);
     if (!passed) {
         end_with(call, check.said, "%s", check.text);
@@ -174,7 +171,7 @@ static bool call_leaves(struct tool_call *base)
         return false;
     }
     const json_t *tool = json_object_get(tool_server_tools(call->server), call->tool);
-    if (!ledger_add(&channel->ledger, call->cell, call->label, tool_only_reads(tool))) {
+    if (!ledger_add(&channel->ledger, call->call.run->cell, call->label, tool_only_reads(tool))) {
         end_with(call, SAID_REFUSED, "out of memory");
         return false;
     }
@@ -196,7 +193,8 @@ static void call_done(struct tool_call *base, enum tool_outcome outcome, struct 
     struct tool_channel *channel = call->channel;
     const char *name = tool_server_entry(call->server)->name;
     if (call->counted && outcome != TOOL_NOTHING) {
-        ledger_responded(&channel->ledger, call->cell, call->label, clock_now_ns() - call->left_ns);
+        ledger_responded(&channel->ledger, call->call.run->cell, call->label,
+                         clock_now_ns() - call->left_ns);
     }
     if (outcome == TOOL_ERROR) {
         log_call(call, "refused by the server", text.size);
@@ -249,8 +247,9 @@ static void user_responded(struct cell_elicitation *elicitation, const char *why
 static void ask_user(struct channel_call *call)
 {
     const struct cell_asker *asker = tool_servers_asker(call->channel->servers);
-    const char *why = !asker ? "It needs the user's approval, and nobody can be asked."
-                             : tool_approval_write(&call->message, call->label, call->arguments);
+    const char *why = !asker
+                          ? "It needs the user's approval, and nobody can be asked."
+                          : tool_approval_write(&call->message, call->label, call->call.arguments);
     if (why) {
         user_responded(&call->elicitation, why, NULL);
         return;
@@ -274,7 +273,7 @@ static void server_known(void *arg, const char *why)
         end_with(call, SAID_TOOL, "%s %s", TOOL_SHOWN(entry->name), why);
         return;
     }
-    if (call->lists) {
+    if (!call->label) {
         json_auto_t *list = tool_list_new(call->server);
         send_json(call->channel, call->id, list);
         call_free(call);
@@ -334,7 +333,6 @@ static struct channel_call *call_new(struct tool_channel *channel, const char *i
         (void)snprintf(call->id, sizeof call->id, "%s", id);
         call->channel = channel;
         call->server = server;
-        call->cell = channel->run->cell;
         call->call.run = channel->run;
         call->call.session = channel->session;
         call->call.leave = call_leaves;
@@ -358,17 +356,15 @@ static void take_call(struct tool_channel *channel, const struct box_message *me
         return;
     }
     const char *name = tool_server_entry(server)->name;
-    call->lists = box_field_is(&message->fields[0], "list");
-    if (!call->lists) {
+    if (box_field_is(&message->fields[0], "call")) {
         if (!take_text(message, "tool", call->tool, sizeof call->tool) || !call->tool[0] ||
             !box_message_get(message, "arguments", &arguments) ||
             !(call->label = tool_label_new(name, call->tool))) {
             end_with(call, SAID_UNKNOWN, "%s has no such tool", TOOL_SHOWN(name));
             return;
         }
-        call->arguments = parse_arguments(&arguments, &why);
-        call->call.arguments = call->arguments;
-        if (!call->arguments) {
+        call->call.arguments = parse_arguments(&arguments, &why);
+        if (!call->call.arguments) {
             end_with(call, SAID_INVALID, "the arguments of %s: %s", call->label, why);
             return;
         }

@@ -12,12 +12,48 @@
 
 enum { FORM_BYTES = 64 << 10, TITLE_BYTES = 200, DESCRIPTION_BYTES = 1000 };
 
-/* Each returns a new value, NULL: it is of another kind, or null: it is left out. */
+/* WORD: the response must repeat it as the user sees it. */
+enum kind {
+    TITLE,
+    DESCRIPTION,
+    WORD,
+    TEXT,
+    FORMAT,
+    NUMBER,
+    SIZE,
+    BOOLEAN,
+    WORDS,
+    TITLES,
+    CHOICE,
+    CHOICES,
+    ITEMS
+};
+
 struct member {
     const char *key;
-    json_t *(*take)(json_t *value);
+    enum kind kind;
     bool required;
 };
+
+static const struct member choice[] = {{"const", WORD, true}, {"title", TITLE, true}, {}};
+static const struct member plain_items[] = {{"enum", WORDS, true}, {"type", WORD, true}, {}};
+static const struct member titled_items[] = {{"anyOf", CHOICES, true}, {}};
+static const struct member property_members[] = {{"type", WORD},
+                                                 {"title", TITLE},
+                                                 {"description", DESCRIPTION},
+                                                 {"minLength", SIZE},
+                                                 {"maxLength", SIZE},
+                                                 {"format", FORMAT},
+                                                 {"enum", WORDS},
+                                                 {"enumNames", TITLES},
+                                                 {"oneOf", CHOICES},
+                                                 {"minimum", NUMBER},
+                                                 {"maximum", NUMBER},
+                                                 {"minItems", SIZE},
+                                                 {"maxItems", SIZE},
+                                                 {}};
+
+static json_t *take(enum kind kind, json_t *value);
 
 /* New: the known members of an object. */
 static json_t *take_members(json_t *object, const struct member *known)
@@ -25,7 +61,8 @@ static json_t *take_members(json_t *object, const struct member *known)
     json_auto_t *taken = json_is_object(object) ? json_object() : NULL;
     for (; taken && known->key; known++) {
         json_t *member = json_object_get(object, known->key);
-        json_auto_t *value = member && !json_is_null(member) ? known->take(member) : json_null();
+        json_auto_t *value =
+            member && !json_is_null(member) ? take(known->kind, member) : json_null();
         if (!value || (json_is_null(value) && known->required)) {
             return NULL;
         }
@@ -36,149 +73,108 @@ static json_t *take_members(json_t *object, const struct member *known)
     return take_ptr(taken);
 }
 
-static json_t *take_list(json_t *list, json_t *(*take)(json_t *value))
+static json_t *take_list(json_t *list, enum kind kind)
 {
     json_auto_t *taken = json_is_array(list) ? json_array() : NULL;
     for (size_t i = 0; i < json_array_size(list); i++) {
-        if (json_array_append_new(taken, take(json_array_get(list, i))) < 0) {
+        if (json_array_append_new(taken, take(kind, json_array_get(list, i))) < 0) {
             return NULL;
         }
     }
     return take_ptr(taken);
 }
 
-static json_t *take_title(json_t *value)
-{
-    char shown[TITLE_BYTES];
-    const char *text = rpc_text_plain(value);
-    return text ? json_string(word_line(text, shown, sizeof shown)) : NULL;
-}
-
-static json_t *take_description(json_t *value)
+static json_t *take_shown(const char *text, size_t size)
 {
     char shown[DESCRIPTION_BYTES];
-    const char *text = rpc_text_plain(value);
-    return text ? json_string(word_line(text, shown, sizeof shown)) : NULL;
+    return text ? json_string(word_line(text, shown, size)) : NULL;
 }
 
-/* Whether the response can repeat what the user sees. */
 static bool is_word(const char *text)
 {
     char shown[TITLE_BYTES];
     return text && strcmp(text, word_line(text, shown, sizeof shown)) == 0;
 }
 
-static json_t *take_word(json_t *value)
+static bool is_one_of(const char *text, const char *const *words)
 {
-    return is_word(rpc_text_plain(value)) ? json_incref(value) : NULL;
+    while (text && *words && strcmp(text, *words) != 0) {
+        words++;
+    }
+    return text && *words;
 }
 
-static json_t *take_text(json_t *value)
+/* New: a member of this kind; NULL: it is another; null: it is left out. */
+static json_t *take(enum kind kind, json_t *value)
 {
-    return !json_is_string(value)           ? NULL
-           : is_word(rpc_text_plain(value)) ? json_incref(value)
-                                            : json_null();
-}
-
-static json_t *take_format(json_t *value)
-{
-    static const char *const formats[] = {"email", "uri", "date", "date-time"};
-    const char *format = rpc_text_plain(value);
-    for (unsigned i = 0; format && i < sizeof formats / sizeof *formats; i++) {
-        if (strcmp(format, formats[i]) == 0) {
-            return json_incref(value);
+    static const char *const formats[] = {"email", "uri", "date", "date-time", NULL};
+    const char *text = rpc_text_plain(value);
+    bool fits = false;
+    switch (kind) {
+    case TITLE:
+        return take_shown(text, TITLE_BYTES);
+    case DESCRIPTION:
+        return take_shown(text, DESCRIPTION_BYTES);
+    case WORDS:
+        return take_list(value, WORD);
+    case TITLES:
+        return take_list(value, TITLE);
+    case CHOICES:
+        return take_list(value, CHOICE);
+    case CHOICE:
+        return take_members(value, choice);
+    case ITEMS:
+        return take_members(value, json_object_get(value, "anyOf") ? titled_items : plain_items);
+    case TEXT:
+    case FORMAT:
+        if (json_is_string(value) && !(kind == TEXT ? is_word(text) : is_one_of(text, formats))) {
+            return json_null();
         }
+        fits = text != NULL;
+        break;
+    case WORD:
+        fits = is_word(text);
+        break;
+    case NUMBER:
+        fits = json_is_number(value);
+        break;
+    case SIZE:
+        fits = json_is_integer(value) && json_integer_value(value) >= 0;
+        break;
+    case BOOLEAN:
+        fits = json_is_boolean(value);
+        break;
     }
-    return json_is_string(value) ? json_null() : NULL;
+    return fits ? json_incref(value) : NULL;
 }
-
-static json_t *take_number(json_t *value)
-{
-    return json_is_number(value) ? json_incref(value) : NULL;
-}
-
-static json_t *take_size(json_t *value)
-{
-    return json_is_integer(value) && json_integer_value(value) >= 0 ? json_incref(value) : NULL;
-}
-
-static json_t *take_boolean(json_t *value)
-{
-    return json_is_boolean(value) ? json_incref(value) : NULL;
-}
-
-static json_t *take_words(json_t *value)
-{
-    return take_list(value, take_word);
-}
-
-static json_t *take_titles(json_t *value)
-{
-    return take_list(value, take_title);
-}
-
-static json_t *take_choice(json_t *value)
-{
-    static const struct member choice[] = {
-        {"const", take_word, true}, {"title", take_title, true}, {}};
-    return take_members(value, choice);
-}
-
-static json_t *take_choices(json_t *value)
-{
-    return take_list(value, take_choice);
-}
-
-static json_t *take_items(json_t *value)
-{
-    static const struct member titled[] = {{"anyOf", take_choices, true}, {}};
-    static const struct member plain[] = {{"enum", take_words, true}, {}};
-    bool is_titled = json_object_get(value, "anyOf");
-    json_t *items = take_members(value, is_titled ? titled : plain);
-    (void)json_object_set_new(is_titled ? NULL : items, "type", json_string("string"));
-    return items;
-}
-
-#define COMMON                                                                                     \
-    {"title", take_title},                                                                         \
-    {                                                                                              \
-        "description", take_description                                                            \
-    }
 
 static json_t *take_property(json_t *property)
 {
-    static const struct member string[] = {{"type", take_word},        COMMON,
-                                           {"minLength", take_size},   {"maxLength", take_size},
-                                           {"format", take_format},    {"enum", take_words},
-                                           {"enumNames", take_titles}, {"oneOf", take_choices},
-                                           {"default", take_text},     {}};
-    static const struct member number[] = {{"type", take_word},      COMMON,
-                                           {"minimum", take_number}, {"maximum", take_number},
-                                           {"default", take_number}, {}};
-    static const struct member boolean[] = {
-        {"type", take_word}, COMMON, {"default", take_boolean}, {}};
-    static const struct member array[] = {
-        {"items", take_items, true}, {"type", take_word},     COMMON, {"minItems", take_size},
-        {"maxItems", take_size},     {"default", take_words}, {}};
     static const struct {
         const char *name;
-        const struct member *members;
-    } types[] = {{"string", string},
-                 {"number", number},
-                 {"integer", number},
-                 {"boolean", boolean},
-                 {"array", array}};
+        enum kind kind; /* of its default */
+    } types[] = {{"string", TEXT},
+                 {"number", NUMBER},
+                 {"integer", NUMBER},
+                 {"boolean", BOOLEAN},
+                 {"array", WORDS}};
+    enum { COUNT = sizeof types / sizeof *types };
     const char *type = rpc_text_plain(json_object_get(property, "type"));
     const json_t *names = json_object_get(property, "enumNames");
-    if (names && json_array_size(names) != json_array_size(json_object_get(property, "enum"))) {
+    unsigned i = 0;
+    while (type && i < COUNT && strcmp(type, types[i].name) != 0) {
+        i++;
+    }
+    if (!type || i == COUNT ||
+        (names && json_array_size(names) != json_array_size(json_object_get(property, "enum")))) {
         return NULL;
     }
-    for (unsigned i = 0; type && i < sizeof types / sizeof *types; i++) {
-        if (strcmp(type, types[i].name) == 0) {
-            return take_members(property, types[i].members);
-        }
-    }
-    return NULL;
+    const struct member more[] = {
+        {"items", ITEMS, types[i].kind == WORDS}, {"default", types[i].kind}, {}};
+    json_auto_t *others = take_members(property, more);
+    json_t *taken = others ? take_members(property, property_members) : NULL;
+    (void)json_object_update(taken, others);
+    return taken;
 }
 
 json_t *tool_form_new(json_t *schema)

@@ -43,9 +43,9 @@ static void what_the_protocol_has_is_kept(void **)
         "{\"type\":\"integer\",\"minimum\":-1,\"maximum\":2.5,\"default\":0}",
         "{\"type\":\"number\",\"default\":0.5}",
         "{\"type\":\"boolean\",\"title\":\"T\",\"default\":false}",
-        "{\"items\":{\"enum\":[\"a\"],\"type\":\"string\"},\"type\":\"array\",\"minItems\":1,"
-        "\"maxItems\":2,\"default\":[\"a\"]}",
-        "{\"items\":{\"anyOf\":[{\"const\":\"a\",\"title\":\"A\"}]},\"type\":\"array\"}",
+        "{\"type\":\"array\",\"minItems\":1,\"maxItems\":2,\"items\":{\"enum\":[\"a\"],"
+        "\"type\":\"string\"},\"default\":[\"a\"]}",
+        "{\"type\":\"array\",\"items\":{\"anyOf\":[{\"const\":\"a\",\"title\":\"A\"}]}}",
     };
     for (unsigned i = 0; i < sizeof properties / sizeof *properties; i++) {
         expect_property(properties[i], properties[i]);
