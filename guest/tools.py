@@ -65,10 +65,20 @@ def cut(text, most):
     return text if len(text) <= most else text[:most - 3] + "..."
 
 
+def shape_of(schema, depth=3):
+    """What help() says of a value: as its type, with what is in a list or an object."""
+    kind, items = type_name(schema), schema.get("items")
+    if kind == "list" and isinstance(items, dict) and depth > 0:
+        return "list of " + (shape_of(items, depth - 1) or "any value")
+    parts = [name + ("" if required else "?") + ": " + (shape_of(own, depth - 1) or "any value")
+             for name, own, required in parameters_of(schema)] if kind == "dict" and depth > 0 else ()
+    return "{%s}" % ", ".join(parts) if parts else kind
+
+
 def documentation_of(info):
     lines = [info.get("description") or info.get("title") or "", ""]
     for name, schema, required in parameters_of(info["schema"]):
-        words = [type_name(schema), "" if required else "optional"]
+        words = [shape_of(schema), "" if required else "optional"]
         if isinstance(schema.get("enum"), list):
             words.append("one of " + ", ".join(map(repr, schema["enum"])))
         about = schema.get("description")
@@ -141,7 +151,7 @@ class Server:
         if name not in infos:
             alike = [other for other in infos if other[:3] == name[:3] or name in other or other in name]
             raise AttributeError("%s has no tool %r%s" % (
-                self.__name__, name, "; similar: " + ", ".join(alike[:3]) if alike else ""))
+                self.__name__, name, "; similar: " + ", ".join(map(identifier, alike[:3])) if alike else ""))
         if name not in self._functions:
             self._functions[name] = function_of(self.__name__, name, infos[name])
         return self._functions[name]

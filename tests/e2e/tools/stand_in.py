@@ -54,6 +54,9 @@ TOOLS = [
                                      "request": {"type": "boolean"}}, reads=True),
     tool("asks_late", "Ask the user before the next request is read.", reads=True),
     tool("odd-name", "A name that is no identifier.", {"from": {"type": "integer"}}, ["from"], True),
+    tool("nested", "Values of values.", {"edits": {"type": "array", "items": {"type": "object", "required": ["a"], "properties": {
+        "a": {"type": "string"}, "b": {"type": "array", "items": {}}}}}, "x": {"type": "object", "properties": {"y": {}, "z": 5}},
+        "deep": {"type": "array", "items": {"type": "array", "items": {"type": "array", "items": {"type": "array"}}}}}, reads=True),
     tool("pattern", "A pattern.", {"a": {"type": "string", "pattern": "^[a-z]+$"},
                                    "b": {"type": "string", "pattern": "^(a+)+$"}}, reads=True),
     tool("control", "Result with control characters.", reads=True),

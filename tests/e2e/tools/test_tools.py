@@ -85,6 +85,11 @@ class Calls(ToolsCase):
             self.assertIn("rows(*, page: int)", help_text)
             self.assertIn("page (int): which page", help_text)
             self.assertIn("Not granted", self.python(server, "help(stand.add)").output)
+            nested = self.python(server, "help(stand.nested)").output
+            for line in ("edits (list of {a: str, b?: list of any value}, optional)", "x ({y?: any value, z?: any value}, optional)",
+                         "deep (list of list of list of list, optional)"):
+                self.assertIn(line, nested)
+            self.assertIn("similar: odd_name, odd", self.python(server, "stand.odd_nam").text)
             self.assertEqual(self.python(server, "print(tools.search('nullable'))").output,
                              "tools.stand.nullable(a: int = None, b = None, anyOf: str | None = None, null: int | None = None)  The arguments.")
             self.assertEqual(self.python(server, "print(tools.search('page'))").output, "tools.stand.rows(page: int)  A page of rows.")
