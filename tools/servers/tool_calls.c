@@ -47,7 +47,7 @@ static void begin_cell(struct tool_calls *calls, const struct tool_call *call)
         calls->session = call->session;
         calls->cell = call->run->cell;
         calls->pings +=
-            !rpc_client_is_modern(calls->client) &&
+            !rpc_client_is_modern(calls->client) && calls->pings < LIMIT_TOOL_CALLS &&
             rpc_client_request(calls->client, "ping", json_object(), on_pong, calls) > 0;
     }
 }
