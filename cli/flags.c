@@ -63,38 +63,32 @@ static void take_wait(struct options *options, const struct flag *flag, const ch
     }
 }
 
-/* Reports a value that is no number from least to most. */
+/* Reports a value that is no number from least to bound. */
 static bool is_number(struct options *options, const struct flag *flag, const char *value,
-                      uint64_t least, uint64_t most, uint64_t *ret_number)
+                      uint64_t *ret_number)
 {
-    bool sound = parse_u64(value, ret_number) == 0 && *ret_number >= least && *ret_number <= most;
+    bool sound = parse_u64(value, ret_number) == 0 && *ret_number >= flag->least &&
+                 *ret_number <= flag->bound;
     if (!sound) {
         options_error(options, "--%s takes a number between %llu and %llu, not \"%.64s\"",
-                      flag->name, (unsigned long long)least, (unsigned long long)most, value);
+                      flag->name, (unsigned long long)flag->least, (unsigned long long)flag->bound,
+                      value);
     }
     return sound;
 }
 
-static void take_jobs(struct options *options, const struct flag *flag, const char *value)
+static void take_number(struct options *options, const struct flag *flag, const char *value)
 {
-    uint64_t jobs = 0;
-    if (is_number(options, flag, value, 1, LIMIT_SESSIONS - 1, &jobs)) {
-        options->server.jobs = (unsigned)jobs;
-    }
-}
-
-static void take_pids(struct options *options, const struct flag *flag, const char *value)
-{
-    uint64_t pids = 0;
-    if (is_number(options, flag, value, LIMIT_PIDS_LEAST, LIMIT_PIDS_MOST, &pids)) {
-        options->spec.limits.pids = (uint32_t)pids;
+    uint64_t number = 0;
+    if (is_number(options, flag, value, &number)) {
+        *(uint32_t *)field_of(options, flag) = (uint32_t)number;
     }
 }
 
 static void take_seed(struct options *options, const struct flag *flag, const char *value)
 {
     uint64_t seed = 0;
-    if (is_number(options, flag, value, 0, UINT32_MAX, &seed)) { /* numpy takes no more */
+    if (is_number(options, flag, value, &seed)) {
         options->spec.seed = value;
     }
 }
@@ -150,23 +144,20 @@ static void take_protected(struct options *options, const struct flag *flag, con
     }
 }
 
-static void take_isolation(struct options *options, const struct flag *flag, const char *value)
+static void take_choice(struct options *options, const struct flag *flag, const char *value)
 {
-    static const struct {
-        const char *name;
-        enum box_isolation isolation;
-    } levels[] = {{"auto", BOX_ISOLATION_AUTO},
-                  {"full", BOX_ISOLATION_FULL},
-                  {"container", BOX_ISOLATION_CONTAINER},
-                  {"best", BOX_ISOLATION_BEST}};
-    for (unsigned i = 0; i < sizeof levels / sizeof *levels; i++) {
-        if (strcmp(value, levels[i].name) == 0) {
-            options->spec.isolation = levels[i].isolation;
+    const char *word = flag->words;
+    for (unsigned i = 0; *word; i++) {
+        size_t size = strcspn(word, ", ");
+        if (strlen(value) == size && strncmp(value, word, size) == 0) {
+            *(unsigned *)field_of(options, flag) = i; /* an enum */
             return;
         }
+        word += size;
+        word += strspn(word, ", ");
+        word += strncmp(word, "or ", 3) == 0 ? 3 : 0;
     }
-    options_error(options, "--%s takes auto, full, container or best, not \"%.64s\"", flag->name,
-                  value);
+    options_error(options, "--%s takes %s, not \"%.64s\"", flag->name, flag->words, value);
 }
 
 static void take_host(struct options *options, const struct flag *, const char *value)
@@ -178,17 +169,6 @@ static void take_host(struct options *options, const struct flag *, const char *
     } else if (egress_policy_add(&options->egress, value, &fail) < 0) {
         options_error(options, "%s", fail.text);
     }
-}
-
-static void take_ui(struct options *options, const struct flag *flag, const char *value)
-{
-    if (strcmp(value, "on") != 0 && strcmp(value, "static") != 0 && strcmp(value, "off") != 0) {
-        options_error(options, "--%s takes on, static or off, not \"%.64s\"", flag->name, value);
-        return;
-    }
-    options->server.ui = strcmp(value, "on") == 0    ? TOOLS_UI_ON
-                         : strcmp(value, "off") == 0 ? TOOLS_UI_OFF
-                                                     : TOOLS_UI_STATIC;
 }
 
 static void take_structured(struct options *options, const struct flag *, const char *)
@@ -222,7 +202,8 @@ const struct flag flags[] = {
      "auto: a quarter of the machine's,\nfrom 1G to 8G", take_memory,
      FIELD(spec.limits.memory_bytes), LIMIT_MEMORY_LEAST_BYTES, .is_common = true},
     {"cpus", "N", "processor limit, such as 1.5", "all", take_cpus},
-    {"pids", "N", "maximum number of processes and threads", "256", take_pids},
+    {"pids", "N", "maximum number of processes and threads", "256", take_number,
+     FIELD(spec.limits.pids), LIMIT_PIDS_MOST, .least = LIMIT_PIDS_LEAST},
     {"disk", "SIZE",
      "size of the workspace and /tmp together: files in memory,\nwhich count as memory too, so at "
      "most three quarters of it",
@@ -234,7 +215,8 @@ const struct flag flags[] = {
     {"wait", "S|off",
      "return after S seconds; the code continues as a job; off: there\nare no jobs", "25",
      take_wait, FIELD(server.wait_ms), LIMIT_TIMEOUT_MS, .only_serves = true},
-    {"jobs", "N", "how many jobs may run at once", "4", take_jobs, .only_serves = true},
+    {"jobs", "N", "how many jobs may run at once", "4", take_number, FIELD(server.jobs),
+     LIMIT_SESSIONS - 1, .least = 1, .only_serves = true},
     {"idle-exit", "S", "exit after S idle seconds", "never", take_seconds, FIELD(idle_exit_ms),
      IDLE_EXIT_MOST_MS, .only_serves = true},
     {"workspace", "DIR", "host directory to use as /work", "none: in memory", take_text,
@@ -268,9 +250,9 @@ const struct flag flags[] = {
     {"preload", "MODULES", "modules to import before the first call, comma-separated", NULL,
      take_text, FIELD(spec.preload)},
     {"seed", "N", "seed random and numpy's legacy generator with this number in\neach interpreter",
-     "none", take_seed},
+     "none", take_seed, .bound = UINT32_MAX /* numpy takes no more */},
     {"install", "MODE", "install_package: on, ask (for the user's approval) or off", "on",
-     install_take_mode},
+     take_choice, FIELD(install.mode), .words = "on, ask or off"},
     {"index-url", "URL", "package index", "https://pypi.org/simple", install_take_url,
      FIELD(install.index_url), .is_url = true},
     {"extra-index-url", "URL", "additional package index", NULL, install_take_more_urls,
@@ -311,10 +293,11 @@ const struct flag flags[] = {
      FIELD(server.resources), .only_serves = true},
     {"ui", "on|static|off",
      "show results to the user, in clients with MCP Apps; static:\nwithout scripts of the results",
-     "on", take_ui, .only_serves = true},
+     "on", take_choice, FIELD(server.ui), .words = "off, static or on", .only_serves = true},
     {"structured", NULL, "send structuredContent in results, for clients that read it", NULL,
      take_structured},
-    {"isolation", "LEVEL", "isolation level: auto, full, container or best", "auto", take_isolation,
+    {"isolation", "LEVEL", "isolation level: auto, full, container or best", "auto", take_choice,
+     FIELD(spec.isolation), .words = "auto, full, container or best",
      .variable = "SANDPIPER_ISOLATION"},
     {"require", "PROTECTIONS",
      "refuse to run code unless these protections are on,\ncomma-separated: landlock, memory, "

@@ -11,7 +11,9 @@ struct flag {
     /* Reports a wrong value by options_error(). */
     void (*take)(struct options *options, const struct flag *flag, const char *value);
     size_t field;         /* offset in struct options, for takers that serve several flags */
-    uint64_t bound;       /* the least for a size; the most for seconds, in milliseconds */
+    uint64_t bound;       /* the least size; the most of a number, and of seconds, in ms */
+    uint64_t least;       /* for a number */
+    const char *words;    /* "a, b or c" of an enum, in its order */
     const char *variable; /* of the environment, with the same meaning, or NULL */
     bool many;            /* may be given several times, and all count */
     bool is_url;          /* may hold credentials, which are not shown */
@@ -54,8 +56,6 @@ __attribute__((format(printf, 2, 3))) void options_error(struct options *options
 /* install_flags.c: of install_package. Their error messages never repeat a URL, which may hold a
  * password. */
 
-/* on, ask, off. */
-void install_take_mode(struct options *options, const struct flag *flag, const char *value);
 /* The URL of an index, into a string or into a list. */
 void install_take_url(struct options *options, const struct flag *flag, const char *value);
 void install_take_more_urls(struct options *options, const struct flag *flag, const char *value);

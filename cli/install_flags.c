@@ -78,19 +78,6 @@ void mount_flags_resolve(struct options *options, const char *config)
     options->mounts.config[0] = NULL; /* it was this process's */
 }
 
-void install_take_mode(struct options *options, const struct flag *flag, const char *value)
-{
-    static const char *const names[] = {
-        [INSTALL_ON] = "on", [INSTALL_ASK] = "ask", [INSTALL_OFF] = "off"};
-    for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
-        if (strcmp(value, names[i]) == 0) {
-            options->install.mode = (enum install_mode)i;
-            return;
-        }
-    }
-    options_error(options, "--%s takes on, ask or off, not \"%.64s\"", flag->name, value);
-}
-
 void install_take_words(struct options *options, const struct flag *flag, const char *value)
 {
     struct install_words *words = field_of(options, flag);
