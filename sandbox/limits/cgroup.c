@@ -74,63 +74,44 @@ static int write_number(int dir_fd, const char *name, uint64_t number)
 
 enum { CPU_PERIOD_US = 100000 };
 
-static int set_limit_v1(int fd, enum cgroup_controller controller, const struct box_limits *limits,
-                        bool *ret_counts_inet)
+/* Of version 1, TCP and UDP buffers have their own counter, which runs only with a limit:
+ * Documentation/admin-guide/cgroup-v1/memory.rst. Init counts what it leaves out. */
+static int set_memory(struct cgroup *cgroup, int fd, uint64_t bytes)
 {
-    int r = 0;
-    switch (controller) {
-    case CGROUP_MEMORY:
-        r = write_number(fd, "memory.limit_in_bytes", limits->memory_bytes);
-        if (r == 0) {
-            /* Without swap accounting this file does not exist, and there is nothing to limit. */
-            (void)write_number(fd, "memory.memsw.limit_in_bytes", limits->memory_bytes);
-            (void)write_number(fd, "memory.swappiness", 0);
-            /* TCP and UDP buffers have their own counter, which runs only with a limit:
-             * Documentation/admin-guide/cgroup-v1/memory.rst. Init counts what it leaves out. */
-            *ret_counts_inet =
-                write_number(fd, "memory.kmem.tcp.limit_in_bytes", limits->memory_bytes) == 0;
-        }
+    int r = write_number(fd, cgroup->unified ? "memory.max" : "memory.limit_in_bytes", bytes);
+    if (r < 0) {
         return r;
-    case CGROUP_PIDS:
-        return write_number(fd, "pids.max", limits->pids);
-    case CGROUP_CPU:
-        if (limits->cpu_milli == 0) {
-            return 0;
-        }
-        r = write_number(fd, "cpu.cfs_period_us", CPU_PERIOD_US);
-        return r < 0 ? r
-                     : write_number(fd, "cpu.cfs_quota_us",
-                                    (uint64_t)limits->cpu_milli * CPU_PERIOD_US / 1000);
-    case CGROUP_CONTROLLERS:
-    default:
-        return -EINVAL;
     }
+    /* Without swap accounting these files do not exist, and there is nothing to limit. */
+    if (cgroup->unified) {
+        (void)write_number(fd, "memory.swap.max", 0);
+    } else {
+        (void)write_number(fd, "memory.memsw.limit_in_bytes", bytes);
+        (void)write_number(fd, "memory.swappiness", 0);
+        cgroup->counts_inet = write_number(fd, "memory.kmem.tcp.limit_in_bytes", bytes) == 0;
+    }
+    return 0;
 }
 
-static int set_limit_v2(int fd, enum cgroup_controller controller, const struct box_limits *limits)
+static int set_cpu(const struct cgroup *cgroup, int fd, uint64_t milli)
 {
+    uint64_t quota_us = milli * CPU_PERIOD_US / 1000;
     char text[64];
-    int r = 0;
-    switch (controller) {
-    case CGROUP_MEMORY:
-        r = write_number(fd, "memory.max", limits->memory_bytes);
-        if (r == 0) {
-            (void)write_number(fd, "memory.swap.max", 0);
-        }
-        return r;
-    case CGROUP_PIDS:
-        return write_number(fd, "pids.max", limits->pids);
-    case CGROUP_CPU:
-        if (limits->cpu_milli == 0) {
-            return 0;
-        }
-        (void)snprintf(text, sizeof text, "%llu %d",
-                       (unsigned long long)limits->cpu_milli * CPU_PERIOD_US / 1000, CPU_PERIOD_US);
+    if (cgroup->unified) {
+        (void)snprintf(text, sizeof text, "%llu %d", (unsigned long long)quota_us, CPU_PERIOD_US);
         return fd_write_text_at(fd, "cpu.max", text);
-    case CGROUP_CONTROLLERS:
-    default:
-        return -EINVAL;
     }
+    int r = write_number(fd, "cpu.cfs_period_us", CPU_PERIOD_US);
+    return r < 0 ? r : write_number(fd, "cpu.cfs_quota_us", quota_us);
+}
+
+static int set_limit(struct cgroup *cgroup, int fd, enum cgroup_controller controller,
+                     const struct box_limits *limits)
+{
+    return controller == CGROUP_MEMORY ? set_memory(cgroup, fd, limits->memory_bytes)
+           : controller == CGROUP_PIDS ? write_number(fd, "pids.max", limits->pids)
+           : limits->cpu_milli         ? set_cpu(cgroup, fd, limits->cpu_milli)
+                                       : 0;
 }
 
 /* Whether systemd manages the cgroups here and nobody said that ours is delegated. */
@@ -238,8 +219,7 @@ static void take_controller(struct cgroup *cgroup, enum cgroup_controller contro
         set_why(cgroup, controller, "cannot create a control group", -fd);
         return;
     }
-    int r = cgroup->unified ? set_limit_v2(fd, controller, limits)
-                            : set_limit_v1(fd, controller, limits, &cgroup->counts_inet);
+    int r = set_limit(cgroup, fd, controller, limits);
     if (r < 0) {
         set_why(cgroup, controller, "cannot set the control group's limit", -r);
         return;
