@@ -84,7 +84,8 @@ static int set_up(void **)
     box_spec_init(&spec);
     spec.cache = temp_path(&temp, "cache", cache);
     spec.packages_bytes = 64 << 20;
-    wanted = (struct box_installer_spec){.main = "program.py", .time_limit_ms = PATIENCE_MS};
+    wanted = (struct box_installer_spec){
+        .main = "program.py", .request = "", .time_limit_ms = PATIENCE_MS};
     ends = 0;
     why[0] = '\0';
     return loop_new(&loop) < 0 || box_packages_new(loop, &spec, &packages, &fail) < 0;
