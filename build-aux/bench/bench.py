@@ -35,6 +35,21 @@ def machine_facts(binary, python):
             "binary bytes": os.path.getsize(binary)}
 
 
+def processor_ticks():
+    """(all, idle)"""
+    with open("/proc/stat") as file:
+        ticks = [int(word) for word in file.readline().split()[1:9]]
+    return sum(ticks), ticks[3] + ticks[4]
+
+
+def used_by_others():
+    """The share of the processors that is in use while this program sleeps."""
+    before = processor_ticks()
+    time.sleep(0.5)
+    total, idle = (now - then for now, then in zip(processor_ticks(), before))
+    return 1 - idle / max(1, total)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("binary")
@@ -51,10 +66,11 @@ def main():
     if unknown := set(measures) - set(MEASURES):
         parser.error(f"--only: no measure {', '.join(sorted(unknown))}; there are {', '.join(MEASURES)}")
     bench = Bench(binary, options.python, absent, options.scale)
-    failed = []
-    facts, samples = {**machine_facts(binary, options.python), "left out": absent, "failed": failed}, []
+    failed, others, samples = [], {}, []
+    facts = {**machine_facts(binary, options.python), "left out": absent, "failed": failed}
     sizes = (1, 10, 50, 200, 1000, 2000) if options.big else (1, 10, 50, 200)
     for name in measures:
+        others[name] = used_by_others() if options.scale else 0
         began = time.monotonic()
         try:
             samples.extend(getattr(bench, name)(*([sizes] if name == "sizes" else [])))
@@ -63,9 +79,10 @@ def main():
             failed.append(f"{name}: {error!r}")
         print(f"{name}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
     facts["load after"] = os.getloadavg()[0]
+    facts["used by others"] = ", ".join(f"{name} {share:.0%}" for name, share in others.items())
     found = summary(samples)
     head = "\n".join(f"{key}: {value}" for key, value in facts.items())
-    lines, missed = gates(samples, measures)
+    lines, missed = gates(samples, measures, others)
     text = "\n".join([head, "", table(found), "", lines, ""])
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "bench.json").write_text(json.dumps({"facts": facts, "summary": found, "samples": samples}))

@@ -51,7 +51,10 @@ ROWS = (
 )
 NOTE = """Each row compares medians. What is compared is sampled in turns, and a ratio or a difference is taken of each pair
 of neighbours before the median: load that comes and goes strikes both of a pair, and one of the two tails decides
-nothing. "close": the gate lies within the 95 % interval of that median, so chance decides; repeat with --scale 4."""
+nothing. "close": the gate lies within the 95 % interval of that median, so chance decides; repeat with --scale 4.
+"busy": other programs used a tenth of the processors or more when the measure began. Each of our processes then waits for
+a processor at each step of a call, which no comparison takes out; pages, memory and processor time still hold."""
+COUNTS = ("pages", "processor", "memory", "density")  # these measure no time that passes
 
 
 def interval(values):
@@ -91,12 +94,15 @@ def line(row, samples):
     return (f"{title:88} {both[0]:>13} {both[1]:>13} {now:>8.{decimals}f} {limits:>27}  {result}", not keeps(row.gate))
 
 
-def gates(samples, measures):
-    """(the table of the rows of these measures, whether one of them misses its gate)"""
+def gates(samples, measures, others):
+    """(the table of the rows of these measures, whether one of them misses its gate). others: {measure: the share of the
+    processors that other programs used}"""
     found = {}
     for group, contestant, value in samples:
         if value is not None:
             found.setdefault(group, {}).setdefault(contestant, []).append(value)
     head = f"{'gates':88} {'ours':>13} {'the other':>13} {'now':>8} {'gate':>17} {'stretch':>9}"
-    lines = [line(row, found.get(row.group, {})) for row in ROWS if row.measure in measures]
-    return "\n".join([head, *(text for text, _ in lines), "", NOTE]), any(missed for _, missed in lines)
+    lines = [(*line(row, found.get(row.group, {})), row.measure not in COUNTS and others.get(row.measure, 0) >= 0.1)
+             for row in ROWS if row.measure in measures]
+    return "\n".join([head, *(text + (", busy" if busy else "") for text, _, busy in lines), "", NOTE]), any(
+        missed for _, missed, _ in lines)

@@ -40,7 +40,7 @@ class Gates(Case):
         self.assertIn("close", self.line([2 * one for one in load], load[1:] + load[:1], RATIO, 2.1))
 
     def test_a_row_without_samples_is_reported_and_misses_nothing(self):
-        text, missed = gates.gates([("start", "python3 -c", 1.0)], ["start"])
+        text, missed = gates.gates([("start", "python3 -c", 1.0)], ["start"], {})
         self.assertEqual((text.count("not measured"), missed), (3, False))
 
 
