@@ -57,14 +57,14 @@ __attribute__((noreturn)) static void become(const int streams[TOOLS_STREAMS])
 {
     sigset_t none;
     (void)sigemptyset(&none);
-    bool ready = setsid() >= 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && chdir(words[0]) == 0;
-    for (int fd = 0; fd < TOOLS_STREAMS; fd++) {
-        ready = ready && dup2(streams[fd], fd) == fd;
-    }
     for (int number = 1; number < 32; number++) {
         (void)sigaction(number, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
     }
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    bool ready = setsid() >= 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && chdir(words[0]) == 0;
+    for (int fd = 0; fd < TOOLS_STREAMS; fd++) {
+        ready = ready && dup2(streams[fd], fd) == fd;
+    }
     if (ready) {
         (void)execve(words[1], &words[2], &words[2 + request.argument_count + 1]);
     }

@@ -122,6 +122,10 @@ class Life(ToolsCase):
                 self.assertIn(words, self.echo(server))
                 self.assertEqual(all_gone(self.pids()), [])
 
+    def test_one_whose_home_is_missing_is_reported_with_that_error(self):
+        with self.server(options={"env": dict(os.environ, HOME="/nonexistent")}) as server:
+            self.assertIn("ToolError: stand cannot be executed: No such file or directory", self.echo(server))
+
     def test_one_that_exits_at_once_is_not_started_for_ever(self):
         with self.server("--era", "dead") as server:
             texts = [self.echo(server) for _ in range(6)]
