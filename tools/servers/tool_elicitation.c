@@ -6,6 +6,7 @@
 
 #include "base/limits.h"
 #include "base/list.h"
+#include "base/log.h"
 #include "base/own.h"
 #include "base/word.h"
 #include "rpc/text.h"
@@ -98,6 +99,10 @@ void tool_elicitations_receive(struct tool_elicitations *elicitations, struct to
         elicitation->arg = arg;
         elicitations->asker->ask(elicitations->asker->ctx, &elicitation->asked);
     } else {
+        log_info("tools", "an elicitation of %s is declined: %s", elicitations->name,
+                 !call                  ? "it belongs to no call"
+                 : !elicitations->asker ? "nobody can be asked"
+                                        : "it is no form as MCP has them, or one of too many");
         fn(arg, id, NULL);
     }
 }

@@ -148,8 +148,21 @@ static json_t *take(enum kind kind, json_t *value)
     return fits ? json_incref(value) : NULL;
 }
 
-static json_t *take_property(json_t *property)
+/* New: the property; as pydantic has optional ones, of a type or null, without the null. */
+static json_t *without_null(json_t *property)
 {
+    json_t *copy = json_copy(property);
+    json_t *types = json_object_get(property, "anyOf");
+    const char *last = rpc_text_plain(json_object_get(json_array_get(types, 1), "type"));
+    if (json_array_size(types) == 2 && last && strcmp(last, "null") == 0) {
+        (void)json_object_update_missing(copy, json_array_get(types, 0));
+    }
+    return copy;
+}
+
+static json_t *take_property(json_t *asked)
+{
+    json_auto_t *property = without_null(asked);
     static const struct {
         const char *name;
         enum kind kind; /* of its default */

@@ -62,6 +62,10 @@ static void all_else_is_left_out(void **)
         "{\"$schema\":\"x\",\"title\":\"X\",\"type\":\"object\",\"properties\":{\"a\":{\"type\":"
         "\"boolean\",\"pattern\":\"x\",\"default\":null}},\"required\":[\"b\",1]}",
         OBJECT("{\"a\":{\"type\":\"boolean\"}}"));
+    expect_property(
+        "{\"title\":\"T\",\"anyOf\":[{\"type\":\"integer\",\"minimum\":1},{\"type\":"
+        "\"null\"}],\"default\":null}",
+        "{\"type\":\"integer\",\"title\":\"T\",\"minimum\":1}");
     expect_property("{\"type\":\"string\",\"format\":\"password\",\"default\":\"a\\nb\"}",
                     "{\"type\":\"string\"}");
 }
@@ -83,12 +87,15 @@ static void what_a_person_reads_is_visible_and_short(void **)
 
 static void what_is_no_form_is_none(void **)
 {
-    static const char *const schemas[] = {"[]",
-                                          "{}",
-                                          "{\"type\":\"object\"}",
-                                          "{\"type\":\"x\",\"properties\":{}}",
-                                          "{\"type\":\"object\",\"properties\":[]}",
-                                          OBJECT("{\"a\\u001b\":{\"type\":\"string\"}}")};
+    static const char *const schemas[] = {
+        "[]",
+        "{}",
+        "{\"type\":\"object\"}",
+        "{\"anyOf\":[{\"type\":\"string\"},{\"type\":\"integer\"}]}",
+        "{\"anyOf\":[1,{\"type\":\"null\"}]}",
+        "{\"type\":\"x\",\"properties\":{}}",
+        "{\"type\":\"object\",\"properties\":[]}",
+        OBJECT("{\"a\\u001b\":{\"type\":\"string\"}}")};
     static const char *const properties[] = {
         "1",
         "{}",
