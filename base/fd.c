@@ -20,12 +20,20 @@ void fd_close_range(unsigned first, unsigned last)
     }
 }
 
+enum { ATTEMPTS = 100 }; /* to open a file while other processes rename theirs */
+
 static int open_resolving(int dir_fd, const char *path, int flags, mode_t mode, uint64_t resolve)
 {
     struct open_how how = {.flags = (uint64_t)(unsigned)(flags | O_CLOEXEC),
                            .mode = flags & O_CREAT ? mode : 0,
                            .resolve = resolve};
-    int fd = (int)syscall(SYS_openat2, dir_fd, path, &how, sizeof how);
+    int fd = -1;
+    unsigned attempts = 0;
+    /* A rename anywhere at that moment may be taken for one of the path's directories, openat2(2).
+     */
+    do {
+        fd = (int)syscall(SYS_openat2, dir_fd, path, &how, sizeof how);
+    } while (fd < 0 && errno == EAGAIN && ++attempts < ATTEMPTS);
     return fd < 0 ? -errno : fd;
 }
 
