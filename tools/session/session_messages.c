@@ -114,6 +114,9 @@ static void session_on_check_end(struct session *session)
     struct fate_facts facts = session_facts(session, FATE_CHECK_ENDED, NULL);
     struct fate fate = run_fate(&facts);
     session_enter(session, SESSION_IDLE);
+    if (session->current->stop == RUN_STOP_REQUESTED && !session->transient) {
+        session_state_untouched(session);
+    }
     session_done(session, &fate);
 }
 

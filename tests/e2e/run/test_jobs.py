@@ -394,6 +394,26 @@ class TheSession(JobCase):
                 self.assertIn("[0]", result.lines)
                 self.assert_stopped(self.poll(server, number), number)
 
+    def test_undo_of_one_whose_code_has_not_begun(self):
+        long_to_compile = "x.append(1)\n" + "pass\n" * 300_000
+        with Server(*JOBS) as server:
+            self.assert_ok(server.python("x = [0]"))
+            job = self.begin(server, long_to_compile)
+            result = server.python("print(x)", undo=True, wait_s=WAIT_S)
+            self.assertIn("[0]", result.lines, result.text)
+            self.assert_stopped(self.poll(server, job), job)
+
+    def test_undo_of_one_that_ignores_interrupts(self):
+        deaf = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nx.append(1)\n" \
+               "open('up', 'w').close()\nwhile True: time.sleep(1)"
+        with Server(*JOBS) as server:
+            self.assert_ok(server.python("import time; x = [0]"))
+            job = self.begin(server, deaf)
+            self.wait_for_file(server, "up")
+            result = server.python("print(x)", undo=True, wait_s=WAIT_S)
+            self.assertIn("[0]", result.lines, result.text)
+            self.assertRegex(self.poll(server, job).text, "stopped|killed")
+
     def test_a_named_state_is_saved_at_its_end(self):
         with Server(*JOBS) as server:
             job = self.begin(server, "x = 'job'; until('go')", checkpoint="done")
