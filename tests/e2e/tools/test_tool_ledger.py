@@ -55,6 +55,8 @@ class Model:
         if "restore" in how:
             gone |= {call for call in self.all if call[0] > target}
         self.state = target
+        if target == 0:  # a fresh interpreter, whose calls have all been named
+            self.all = []
         return result, sum(count for _, count in gone)
 
 
