@@ -13,7 +13,7 @@ all: $(BUILD)/build.ninja
 help:
 	@echo 'make              build $(BUILD)/sandpiper (installs Debian packages that are missing)'
 	@echo 'make demo         play a session with the real server'
-	@echo 'make check        every test, and what depends on it again: as a user, with sanitizers, … (12 minutes)'
+	@echo 'make check        every test, and what depends on it again: as a user, with sanitizers, … (10 minutes)'
 	@echo 'make check-quick  the tests of this build, as you (3 minutes);  check-asan, check-lint: those runs only'
 	@echo 'make check-all    every suite: as root, as a user, in a user namespace, at level container, with sanitizers'
 	@echo '                  CASES="NAME..." runs only those tests of a check'

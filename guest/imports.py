@@ -142,13 +142,14 @@ def bytecode(file):
     """The content of its bytecode file if that belongs to this interpreter and to the source as it is, else None."""
     directory, _, name = (LIBRARY + file).rpartition("/")
     try:
-        source, data = stat(LIBRARY + file + ".py"), load("native").content(directory + "/" + CACHED % name)
+        source = stat(LIBRARY + file + ".py")
+        head = external.MAGIC_NUMBER + bytes(4)  # which says that it was made for a source of this time and size
+        for number in int(source.st_mtime), source.st_size:
+            head += (number & 0xFFFFFFFF).to_bytes(4, "little")
+        data = load("native").content(directory + "/" + CACHED % name, head)
     except OSError:
         return None
-    head = external.MAGIC_NUMBER + bytes(4)  # which says that it was made for a source of this time and size
-    for number in int(source.st_mtime), source.st_size:
-        head += (number & 0xFFFFFFFF).to_bytes(4, "little")
-    return data[PYC_HEAD:] if data[:PYC_HEAD] == head else None
+    return data and data[PYC_HEAD:]
 
 
 def load_held():

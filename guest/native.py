@@ -41,11 +41,14 @@ def write_by_lines():
         setvbuf(pointer.from_address(dlsym(library, "stdout")), None, BY_LINES, size(0))
 
 
-def content(path):
-    """What a file holds, for good. It is mapped where this process cannot write it: then all processes share its pages."""
+def content(path, head=b""):
+    """What a file that begins with head holds, for good; None if it begins otherwise. It is mapped where this process cannot
+    write it: then it takes no memory until it is used, and all processes share its pages."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         length = os.fstat(fd).st_size
+        if os.pread(fd, len(head), 0) != head:
+            return None
         if library and length and not os.access(path, os.W_OK):
             address = mmap(None, size(length), PROT_READ, MAP_PRIVATE, fd, size(0))
             if address != MAP_FAILED:
