@@ -48,6 +48,7 @@ def connect(session, fds):
 def prepare(options):
     """(the session, the call that has refused it its own domain or None)"""
     load("imports").seal()
+    streams.prepare()
     os.setsid()
     native.set_title("sp-spare")
     native.set_dumpable(True)  # init counts the session's memory and descriptors

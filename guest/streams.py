@@ -145,21 +145,20 @@ def make_stdin():
 
 
 def prepare():
-    """Makes all that needs no real pipes; one pipe stands in for them, as objects remember its kind. The zygote calls it:
-    sessions share what it writes, and what --preload prints goes to /dev/null."""
+    """Makes all that needs no real pipes; one pipe stands in for them, as objects remember its kind."""
     null = os.open("/dev/null", os.O_RDWR)
     os.dup2(null, NULL_FD, False)
+    os.dup2(null, 0)
     os.close(null)
     pipe = os.pipe()
-    for fd, end in enumerate((NULL_FD, pipe[1], pipe[1])):
-        os.dup2(end, fd)
+    os.dup2(pipe[1], 1)
+    os.dup2(pipe[1], 2)
+    os.close(pipe[0])
+    os.close(pipe[1])
     make_out()
     make_err()
     make_stdin()
     wrap_starts()
-    for fd in 1, 2:
-        os.dup2(NULL_FD, fd)
-        os.close(pipe[fd - 1])
 
 
 def connect(stdout_fd, stderr_fd):

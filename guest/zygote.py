@@ -65,9 +65,7 @@ def load_first(options):
         load("tools").install()
     if sys.version_info[:2] > imports.NEWEST:
         load_rest()
-    if "warnings" in IMPORTED:  # by a .pth file, or by us: each session adopts it
-        load("warned")
-    load("streams").prepare()
+    imports.shared("_posixsubprocess")  # for each session's streams.wrap_starts
     modules = len(IMPORTED)  # before the first import for the user
 
 
