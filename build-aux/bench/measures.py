@@ -29,15 +29,15 @@ PROGRAMS = {  # run inside and outside by the same interpreter, which measures t
     "json": "import json\nd = [{'a': i, 'b': str(i) * 3} for i in range(6000)]\n"
             "for _ in range(6): json.loads(json.dumps(d))",
     "regex": "import re\nt = 'abc 123 def_456 ' * 4000\nfor _ in range(8): re.findall(r'(\\w+)_(\\d+)', t)",
-    "stat, open, read": "import os\nopen('/tmp/f', 'w').write('x' * 100)\n"
-                        "for _ in range(8000):\n    os.stat('/tmp/f')\n    with open('/tmp/f') as f: f.read()",
+    "stat, open, read": "import os, tempfile\nwith tempfile.NamedTemporaryFile('w') as t:\n    t.write('x' * 100)\n    t.flush()\n"
+                        "    for _ in range(8000):\n        os.stat(t.name)\n        with open(t.name) as f: f.read()",
     "getppid": "import os\nfor _ in range(300_000): os.getppid()",
     "pipe there and back": "import os, threading\na, b = os.pipe(), os.pipe()\ndef echo():\n"
                            "    for _ in range(8000): os.write(b[1], os.read(a[0], 1))\n"
                            "other = threading.Thread(target=echo)\nother.start()\n"
                            "for _ in range(8000): os.write(a[1], b'x'); os.read(b[0], 1)\nother.join()",
-    "write and rename": "import os\nfor i in range(4000):\n    with open('/dev/shm/a', 'w') as f: f.write('x' * 500)\n"
-                        "    os.rename('/dev/shm/a', '/dev/shm/b')",
+    "write and rename": "import os, tempfile\nwith tempfile.TemporaryDirectory(dir='/dev/shm') as d:\n    for i in range(4000):\n"
+                        "        with open(d + '/a', 'w') as f: f.write('x' * 500)\n        os.rename(d + '/a', d + '/b')",
     "fork and exec": "import subprocess\nfor _ in range(15): subprocess.run(['/bin/true'])",
 }
 ROLES = {"sandpiper": "server", "sandpiper-init": "init", "sp-keeper": "keeper", "sp-session-defa": "session"}

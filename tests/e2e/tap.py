@@ -75,6 +75,7 @@ class Tap(unittest.TestResult):
 
 def main():
     path = pathlib.Path(sys.argv[1]).resolve()
+    os.umask(0o022)  # Ubuntu's and Debian 13's users have 002: files that tests make would have other modes
     here = pathlib.Path(__file__).resolve().parent
     sys.path[:0] = [str(path.parent), str(here), str(here.parent / "helpers")]
     spec = importlib.util.spec_from_file_location(path.stem, path)
