@@ -11,6 +11,7 @@ helpers/deny.py); SANDPIPER_TEST_WRAP is put before the program (an emulator).
 """
 import collections
 import contextlib
+import ctypes
 import dataclasses
 import functools
 import json
@@ -63,6 +64,13 @@ STATES_AFTER_KILL = ("restored to the state before this call",)
 def is_denied(what):
     """True if this run removes the feature for the servers."""
     return any(word.partition(":")[0] == what for word in DENIED)
+
+
+def landlock_version():
+    """The Landlock version that the server can use; -1: none. The call has the same number on all architectures."""
+    if is_denied("landlock_create_ruleset"):
+        return -1
+    return ctypes.CDLL(None, use_errno=True).syscall(444, None, ctypes.c_size_t(0), 1)
 
 
 def give_away(directory):
