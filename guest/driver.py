@@ -17,12 +17,12 @@ def read(name, offset=0, size=-1):
         return file.read(size)
 
 
-def code_of(name, part, compile=compile):
+def code_of(name, compile=compile, type=type, tuple=tuple):
     """This may run after code, which may have replaced the builtins."""
-    path = DIRECTORY + "/" + name + ".py"
+    path, part = DIRECTORY + "/" + name + ".py", files[name]
     if not compiled:
         return compile(part, path, "exec", 0, True)
-    code = loads(part)
+    code = loads(read("bytecode", *part) if type(part) is tuple else part)
     if code.co_filename != path:
         name_file(code, path)
     return code
@@ -37,4 +37,4 @@ else:
     from zlib import decompress
 
     files = loads(decompress(read("source")))
-exec(code_of("loader", read("bytecode", *files["loader"]) if compiled else files["loader"]))
+exec(code_of("loader"))

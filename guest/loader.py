@@ -30,8 +30,7 @@ def make(name):
     module = type(sys)("sandpiper." + name)
     module.__dict__.update(
         __builtins__=__builtins__, DIRECTORY=DIRECTORY, IMPORTED=IMPORTED, SYS=SYS, load=load, map_files=map_files)
-    part = files[name]
-    exec(code_of(name, read("bytecode", *part) if type(part) is tuple else part), module.__dict__)
+    exec(code_of(name), module.__dict__)
     loaded[name] = module
     files.pop(name, None)
     return module
