@@ -20,6 +20,11 @@ void fd_close_range(unsigned first, unsigned last)
     }
 }
 
+bool fd_may_close_range(void)
+{
+    return syscall(SYS_close_range, 1, 0, 0) < 0 && errno == EINVAL;
+}
+
 enum { ATTEMPTS = 100 }; /* to open a file while other processes rename theirs */
 
 static int open_resolving(int dir_fd, const char *path, int flags, mode_t mode, uint64_t resolve)

@@ -8,6 +8,8 @@
 /* Closes the open descriptors first … last. For a child before it executes: exits where the call is
  * refused. */
 void fd_close_range(unsigned first, unsigned last);
+/* Whether the kernel has the call and no filter refuses it: it checks these arguments first. */
+bool fd_may_close_range(void);
 
 /* openat(2) with O_CLOEXEC and O_NOCTTY that passes through no magic link of /proc: -ELOOP. Follows
  * plain symlinks, unless flags has O_NOFOLLOW. Returns the descriptor or -errno. */

@@ -98,7 +98,7 @@ static int take_tree(const struct plan *plan, const struct plan_step *step, int 
 int launch_check_calls(struct fail *ret_fail)
 {
     bool opens = syscall(SYS_openat2, -1, "", NULL, (size_t)0) < 0 && errno == EINVAL;
-    bool closes = syscall(SYS_close_range, 1, 0, 0) < 0 && errno == EINVAL;
+    bool closes = fd_may_close_range();
     if (opens && closes) {
         return 0;
     }
