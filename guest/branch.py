@@ -67,7 +67,7 @@ def serve(session, fields, fds, mask, children):
     session.loop = None  # its descriptors are the session's too
     checkpoint.forget_helpers()
     checkpoint.lose(children)
-    control = _socket.socket(fileno=own.CONTROL_FD)
+    control = _socket.socket(fileno=frames.SESSION_FD)
     control.setblocking(True)
     session.control = control
     session.send(control, ("hello", "pid", str(session.pid)))

@@ -1,9 +1,11 @@
 """Frames as docs/GUEST.md describes them, and their transport over a socket."""
+import os
 import sys
 from _socket import CMSG_SPACE, MSG_CMSG_CLOEXEC, SCM_RIGHTS, SOL_SOCKET
 
 FDS_MAX = 5
 FDS_SPACE = CMSG_SPACE(FDS_MAX * 4)
+SESSION_FD = 64
 EXIT_FAILED = 96  # exit statuses: the table is in guest.h
 EXIT_CUT_OFF = 97
 
@@ -78,3 +80,23 @@ def receive_frame(control):
         return None, {}, fds
     verb, fields = unpack(receive(control, int.from_bytes(header, "little"), fds))
     return verb, fields, fds
+
+
+def send(control, inode, reply):
+    try:
+        if os.fstat(SESSION_FD).st_ino != inode:
+            cut_off()
+        sent = control.send(reply)
+        while sent < len(reply):  # a signal has come
+            reply = memoryview(reply)[sent:]
+            sent = control.send(reply)
+    except OSError:
+        cut_off()
+
+
+def cut_off():
+    """Exits because code has closed the socket: the server learns only the exit status."""
+    try:
+        os.write(2, b"The interpreter cannot send results: the code has closed descriptor %d.\n" % SESSION_FD)
+    finally:
+        os._exit(EXIT_CUT_OFF)

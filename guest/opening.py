@@ -32,8 +32,8 @@ def tie(session):
 
 def connect(session, fds):
     """fds: of the socket, stdout, stderr, the trace and maybe the keeper's socket; closes them."""
-    os.dup2(fds[0], own.CONTROL_FD, False)
-    session.inode = os.fstat(own.CONTROL_FD).st_ino
+    os.dup2(fds[0], frames.SESSION_FD, False)
+    session.inode = os.fstat(frames.SESSION_FD).st_ino
     streams.connect(fds[1], fds[2])
     if len(fds) > 3 and faulthandler is not None:
         session.trace_fd = os.dup2(fds[3], TRACE_FD, False)
@@ -89,7 +89,7 @@ def main(spare, options, notes):
     session.checkpoint_most = int(fields.get("checkpoint_most", b"0"))
     session.name = fields.get("name", b"").decode("utf-8", "replace")
     native.set_title("sp-session-" + session.name)
-    control = _socket.socket(fileno=own.CONTROL_FD)
+    control = _socket.socket(fileno=frames.SESSION_FD)
     control.setblocking(True)
     session.control, session.package_notes = control, notes
     hello = ("hello", "pid", str(session.pid))

@@ -17,7 +17,6 @@ try:
 except ImportError:  # a trimmed Python
     resource = None
 
-CONTROL_FD = 64
 ALL_SIGNALS = _signal.valid_signals()
 UNWATCHED = (int, float, bool, str, bytes, type(None))  # types without finalizers
 WARM_UP = "<warm_up>"
@@ -206,7 +205,7 @@ class Session:
                 self.guard(self.package_notes, "open files", changes.reopen, self.root, fields["files_back"],
                            self.package_notes)
             result, self.package_notes = result + self.package_notes, []
-            send(self.control, self.inode, frames.pack(("begun", "cell", self.cell)))
+            frames.send(self.control, self.inode, frames.pack(("begun", "cell", self.cell)))
         if self.held and not warm_up:
             self.release_signals()
         self.has_value, self.began, self.ran = False, True, program is not None
@@ -433,7 +432,7 @@ class Session:
                         fds = frames.descriptors(ancillary)
                     continue
             except OSError:
-                cut_off()
+                frames.cut_off()
             except BaseException:
                 continue
             frame, data = (data, b"") if len(data) == size and type(data) is bytes else (
@@ -441,7 +440,7 @@ class Session:
             self.answer(control, inode, frame, fds)
 
     def send(self, control, fields):
-        send(control, self.inode, frames.pack(fields))
+        frames.send(control, self.inode, frames.pack(fields))
 
     def answer(self, control, inode, frame, fds):
         verb, fields = frames.unpack(frame, 4)
@@ -455,7 +454,7 @@ class Session:
             except BaseException as caught:  # of another handler of the user's, before broken() held them
                 reply = self.broken(caught)
             tags.mark_cell(0)
-            send(control, inode, reply)
+            frames.send(control, inode, reply)
             if "once" not in fields:
                 checkpoint.make(self, control, fields.get("cell", b"0"))
         elif verb in ("branch", "calls"):
@@ -467,7 +466,7 @@ class Session:
                     reply += ("name", name)
             except BaseException:
                 pass
-            send(control, inode, frames.pack(reply))
+            frames.send(control, inode, frames.pack(reply))
 
     def warm_up(self):
         """Runs a cell that changes nothing, and no code of the user's.
@@ -494,23 +493,3 @@ class Session:
             text += ", because of %s" % os.strerror(caught.errno or 0)
         return frames.pack(("result", "cell", self.cell, "status", "error", "error_type", name, "error_message", text,
                             "traceback", text + "\n"))
-
-
-def send(control, inode, reply):
-    try:
-        if os.fstat(CONTROL_FD).st_ino != inode:
-            cut_off()
-        sent = control.send(reply)
-        while sent < len(reply):  # a signal has come
-            reply = memoryview(reply)[sent:]
-            sent = control.send(reply)
-    except OSError:
-        cut_off()
-
-
-def cut_off():
-    """Exits because code has closed the socket: the server learns only the exit status."""
-    try:
-        os.write(2, b"The interpreter cannot send results: the code has closed descriptor %d.\n" % CONTROL_FD)
-    finally:
-        os._exit(frames.EXIT_CUT_OFF)

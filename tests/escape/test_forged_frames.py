@@ -17,7 +17,7 @@ WATCHED = 512  # PROCESSES_WATCHED in sandbox/programs/common/processes.h
 
 PRELUDE = """
 import os, signal, socket, struct, time
-control = socket.socket(fileno=os.dup(64))  # CONTROL_FD in guest/session.py
+control = socket.socket(fileno=os.dup(64))  # SESSION_FD in guest/frames.py
 
 def frame(*words):
     words = [word if isinstance(word, bytes) else str(word).encode() for word in words]

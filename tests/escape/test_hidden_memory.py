@@ -100,7 +100,7 @@ if pid == 0:
     os._exit(0)
 words[4] = b'%d' % pid
 body = b''.join(struct.pack('<I', len(word)) + word for word in words)
-os.write(64, struct.pack('<I', len(body)) + body)  # CONTROL_FD in guest/session.py
+os.write(64, struct.pack('<I', len(body)) + body)  # SESSION_FD in guest/frames.py
 print(os.waitpid(pid, 0)[1])
 """
 

@@ -28,7 +28,7 @@ def say(verb, *words):
     words = [verb, 'cell', sys._getframe(1).f_code.co_filename.strip('<cel >'), *words]
     words = [word.encode('utf-8', 'surrogatepass') if isinstance(word, str) else word for word in words]
     body = b''.join(struct.pack('<I', len(word)) + word for word in words)
-    socket.socket(fileno=os.dup(64)).sendall(struct.pack('<I', len(body)) + body)  # CONTROL_FD in guest/session.py
+    socket.socket(fileno=os.dup(64)).sendall(struct.pack('<I', len(body)) + body)  # SESSION_FD in guest/frames.py
 """
 
 
