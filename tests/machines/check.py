@@ -46,7 +46,8 @@ LANGUAGE = (*RUN, "e2e/files/test_files.py", "e2e/session/test_checkpoints.py")
 # On the oldest kernel with a store, see e2e/overlay.py.
 COW = ("e2e/files/test_cow_mount.py",
        *(f"e2e/changes/test_{name}.py" for name in ("cow", "cow_conflicts", "cow_hostile", "cow_kills", "cow_list",
-                                                     "cow_races", "cow_refused", "cow_store", "project", "undo_files")),
+                                                     "cow_races", "cow_refused", "cow_store", "project", "undo_beside_others",
+                                                     "undo_bounds", "undo_files")),
        "escape/test_cow.py")
 # Suites of ordinary work, of limits, and of attacks.
 LIFE = ("e2e/protocol/test_protocol.py", *LANGUAGE, "e2e/files/test_read_file.py", "e2e/files/test_hostile_files.py",

@@ -1,76 +1,16 @@
 """undo, restore and checkpoint take variables and files together: in memory, in a directory, and with --cow."""
-import ast
-import base64
-import contextlib
 import os
-import pathlib
-import re
 import shutil
-import signal
 import stat
-import tempfile
 import time
 import unittest
 
-from client import SLOW, Case, Server, give_away, need_userns, once, size
-from overlay import cow_flags, need_overlay
-from traces import descendants
-
-KILL = "import os; os.kill(os.getpid(), 9)"
-MIB = 1 << 20
-# Runs in an interpreter of its own, so that it is no call that undo could take back.
-LOOK = """import base64, hashlib, os, stat
-def look(top):
-    for entry in os.scandir(top):
-        at = entry.stat(follow_symlinks=False)
-        what = os.readlink(entry.path) if entry.is_symlink() else ''
-        if stat.S_ISREG(at.st_mode):
-            with open(entry.path, 'rb') as file: data = file.read(); what = data.decode('latin-1') if len(data) < 100 else hashlib.sha256(data).hexdigest()
-        found[os.path.relpath(entry.path, b'.')] = stat.S_IFMT(at.st_mode), at.st_mode & 0o7777, what, at.st_mtime_ns
-        if entry.is_dir(follow_symlinks=False): look(entry.path)
-found = {}; look(b'.'); print(base64.b64encode(repr(found).encode()).decode())
-"""
-WRITE = "import os\nfor name in {names!r}: open(name, 'w').write({text!r})"
+from client import SLOW, give_away, once, size
+from undoing import KILL, InDirectory, InMemory, WithCow
 
 
 class UndoFiles:
     """The cases. A class below chooses the workspace."""
-
-    def setUp(self):
-        need_userns()
-
-    def server(self, *args):
-        return Server(*self.workspace, "--wait", f"{25 * SLOW:g}", *args)
-
-    def look(self, server):
-        """{name: (type, permissions, content, mtime)} of /work."""
-        result = server.python(LOOK, fresh=True)
-        self.assert_ok(result)
-        return ast.literal_eval(base64.b64decode(result.output).decode())
-
-    def contents(self, server):
-        return {os.fsdecode(name): facts[2] for name, facts in self.look(server).items() if stat.S_ISREG(facts[0])}
-
-    def undo(self, server, **arguments):
-        result = server.python("", undo=True, **arguments)
-        self.assertEqual(result.status.kind, "ok", result.text)
-        return result
-
-    def without_times_of_directories(self, found):
-        return found
-
-    def start_job(self, server, code, **arguments):
-        """Returns when the job has run the code; it then sleeps."""
-        result = server.python(f"import time; {code}; print('there', flush=True); time.sleep(600)", wait_s=0, timeout_s=600, **arguments)
-        end = time.monotonic() + 20 * SLOW
-        while "there" not in result.text and time.monotonic() < end:
-            result = server.call("run_python", job=1, wait_s=1)
-        self.assertIn("there", result.text)
-
-    def write(self, server, text, *names, **arguments):
-        self.assert_ok(server.python(WRITE.format(names=names, text=text), **arguments))
-
-    # --- what comes back ---
 
     def test_variables_and_files_of_one_cell(self):
         with self.server() as server:
@@ -292,303 +232,20 @@ os.mkfifo('fifo')
             self.assert_ok(server.python("open('a', 'w').write('second')"))
             self.assert_back_or_named(server, self.undo(server), {"a": "first", "b": "first"}, "b")
 
-    def test_files_of_a_job(self):
-        with self.server() as server:
-            self.write(server, "first", "a")
-            self.start_job(server, "open('a', 'w').write('job'); open('made', 'w').close()")
-            result = server.python("", undo=True, wait_s=20 * SLOW)
-            self.assertEqual(result.status.kind, "ok", result.text)
-            self.assertEqual(self.contents(server), {"a": "first"})
-
-    def test_what_a_job_changes_while_another_call_runs(self):
-        job = "import os, time\nwhile not os.path.exists('/tmp/go'): time.sleep(0.01)\nopen('a', 'w').write('job'); time.sleep(600)"
-        with self.server() as server:
-            self.write(server, "first", "a")
-            self.assertIn("running: job", server.python(server.here(job), wait_s=0, timeout_s=600).text)
-            self.assert_ok(server.python(server.here("import time; open('theirs', 'w').close(); open('/tmp/go', 'w').close(); time.sleep(0.5)"), session="other"))
-            self.assertEqual(self.contents(server), {"a": "job", "theirs": ""})
-            self.assert_back_or_named(server, self.undo(server, session="other"), {"a": "job"}, "theirs")
-            self.assert_back_or_named(server, server.python("", undo=True, wait_s=20 * SLOW), {"a": "first"}, "a")
-
-    def assert_back_or_named(self, server, result, expected, name):
-        """Whose change it was, where calls run beside each other, nobody knows: then it stays, and the result names it."""
-        found = self.contents(server)
-        self.assertEqual({other: text for other, text in found.items() if other != name and other in expected},
-                         {other: text for other, text in expected.items() if other != name})
-        if found.get(name) != expected.get(name):
-            self.assertIn("not reverted", result.text)
-            self.assertRegex(result.text, rf"\b{name}\b")
-
     def test_reset_leaves_files(self):
         with self.server() as server:
             self.write(server, "first", "a")
             self.assert_ok(server.python("", reset=True))
             self.assertEqual(self.contents(server), {"a": "first"})
 
-    # --- what something else has changed since ---
-
-    def assert_stays(self, server, change):
-        self.write(server, "first", "a", "b")
-        self.write(server, "second", "a", "b", "new")
-        change()
-        result = self.undo(server)
-        self.assertEqual(self.contents(server), {"a": "other", "b": "first"})
-        self.assertRegex(result.text, r"\ba\b")
-        return result
-
-    def test_a_file_that_write_file_changed_stays(self):
-        with self.server() as server:
-            self.assert_stays(server, lambda: server.write("a", "other"))
-
-    def test_a_file_that_another_session_changed_stays(self):
-        with self.server() as server:
-            self.assert_stays(server, lambda: self.write(server, "other", "a", session="other"))
-
-    def test_a_file_that_a_branch_changed_stays(self):
-        with self.server() as server:
-            self.assert_stays(server, lambda: self.write(server, "other", "a", branch=True))
-
-    def test_a_file_that_a_running_job_changed_stays(self):
-        def change():
-            self.start_job(server, "open('a', 'w').write('other')", session="worker")
-
-        with self.server() as server:
-            self.assert_stays(server, change)
-            self.assertIn("stopped", server.call("run_python", job=1, stop=True).text)
-
-    def test_the_name_is_one_whole_entry_of_the_result(self):
-        with self.server() as server:
-            name = "kept by others.txt"
-            self.write(server, "first", name)
-            self.write(server, "second", name)
-            server.write(name, "other")
-            self.assertIn(name, self.undo(server).text)
-
-    def test_only_what_the_call_itself_changed_goes_back(self):
-        with self.server() as server:
-            self.write(server, "first", "mine", "both")
-            self.write(server, "other", "theirs", "both", session="other")
-            self.write(server, "second", "mine", "both")
-            self.write(server, "other again", "theirs", session="other")
-            server.write("tool", "x")
-            self.undo(server)
-            self.assertEqual(self.contents(server), {"mine": "first", "both": "other", "theirs": "other again", "tool": "x"})
-
-    def test_each_session_takes_back_its_own(self):
-        with self.server() as server:
-            for session in ("one", "two"):
-                self.write(server, "first", "of_" + session, session=session)
-            for session in ("one", "two"):
-                self.write(server, "second", "of_" + session, session=session)
-            self.undo(server, session="one")
-            self.assertEqual(self.contents(server), {"of_one": "first", "of_two": "second"})
-            self.undo(server, session="two")
-            self.assertEqual(self.contents(server), {"of_one": "first", "of_two": "first"})
-
-    def test_files_that_another_session_made_right_before_the_call(self):
-        with self.server() as server:
-            self.assert_ok(server.python("x = 1"))
-            self.assert_ok(server.python(f"for i in range(40): open(f'f{{i}}', 'wb').write(b'1' * {MIB})", session="other"))
-            self.assert_ok(server.python("for i in range(39, -1, -1): open(f'f{i}', 'w').write('x')"))
-            self.undo(server)
-            self.assert_prints(server.python("import os; print({os.path.getsize(f'f{i}') for i in range(40)})", session="reader"),
-                               f"{{{MIB}}}")
-
-    def test_a_new_file_in_a_directory_that_goes(self):
-        with self.server() as server:
-            self.assert_ok(server.python("x = 1"))
-            self.assert_ok(server.python("import os; os.makedirs('d'); open('d/a', 'w').close()"))
-            self.write(server, "other", "d/b", session="other")
-            self.undo(server)
-            self.assertEqual(self.contents(server), {"d/b": "other"})
-
-    def test_a_directory_that_a_symlink_has_replaced(self):
-        with self.server() as server:
-            self.assert_ok(server.python("import os; os.mkdir('d'); open('d/a', 'w').write('first'); open('d/b', 'w').write('first')"))
-            self.assert_ok(server.python("open('d/a', 'w').write('second'); os.remove('d/b')"))
-            self.assert_ok(server.python("import os, tempfile; there = tempfile.mkdtemp(); open(there + '/a', 'w').write('elsewhere')\n"
-                                         "os.rename('d', 'aside'); os.symlink(there, 'd')", session="other"))
-            self.undo(server)
-            self.assert_prints(server.python("print(open(there + '/a').read(), os.listdir(there))", session="other"), "elsewhere ['a']")
-
-    def test_a_directory_that_a_file_tool_made_is_not_the_next_call_s(self):
-        with self.server() as server:
-            self.assert_ok(server.python("x = 1"))
-            server.write("d/deep/a", "by the tool")
-            self.assert_ok(server.python("import os; os.remove('d/deep/a'); open('d/b', 'w').close()"))
-            result = self.undo(server)
-            self.assertIn("files back: d/deep/a, files removed: d/b |", result.text)
-            self.assertEqual(self.contents(server), {"d/deep/a": "by the tool"})
-
-    # --- bounds ---
-
-    def test_what_is_above_the_bound_is_named(self):
-        with self.server("--undo-files", "1M") as server:
-            self.assert_ok(server.python(f"open('big.bin', 'wb').write(b'1' * {3 * MIB}); open('small', 'w').write('first')"))
-            result = server.python("open('big.bin', 'r+b').write(b'2'); open('small', 'w').write('second')")
-            self.assertRegex(result.status.line, r"not kept for undo: [^|\]]*big\.bin")
-            result = self.undo(server)
-            self.assertRegex(result.text, r"(?:cannot revert|not reverted[^:]*): [^|\]]*big\.bin")
-            found = self.contents(server)
-            self.assertEqual(found["small"], "first")
-            self.assertIn("big.bin", found)
-            self.assertIsNone(server.python("open('small', 'w').write('x')").status.field("not kept"))
-
-    def test_many_small_files_share_the_bound(self):
-        with self.server("--undo-files", "1M") as server:
-            self.assert_ok(server.python(f"for i in range(8): open(f'f{{i}}', 'wb').write(b'%d' % i * {MIB // 4})"))
-            self.assert_ok(server.python("for i in range(8): open(f'f{i}', 'wb').write(b'x')"))
-            result = self.undo(server)
-            found = self.look(server)
-            self.assertEqual(len(found), 8)
-            named = re.search(r"(?:cannot revert|not reverted[^:]*): ([^|\]]*)", result.text)[1].strip().split(", ")
-            for name, facts in found.items():
-                self.assertEqual(facts[2] == "x", os.fsdecode(name) in named, (name, result.text))
-
-    def test_without_a_bound_of_files_undo_takes_variables_only(self):
-        with self.server("--undo-files", "0") as server:
-            self.assert_ok(server.python("x = 1; open('a', 'w').write('first')"))
-            self.assert_ok(server.python("x = 2; open('a', 'w').write('second')"))
-            result = server.python("print(x)", undo=True)
-            self.assertIn("1", result.output.splitlines())
-            self.assertEqual(self.contents(server), {"a": "second"})
-            self.assertRegex(result.text, "files|cannot revert: a")
-
-    def test_a_file_that_grows_while_it_is_copied(self):
-        with self.server() as server:
-            result = server.python("import time\nend = time.time() + 600\nwith open('log', 'w') as file:\n    while time.time() < end:\n"
-                                   "        file.write('x' * 10000); file.flush(); time.sleep(0.001)\n",
-                                   session="worker", wait_s=0, timeout_s=600)
-            self.assertIn("running: job", result.text)
-            for turn in range(5):
-                self.write(server, "x", f"a{turn}")
-                began = time.monotonic()
-                result = self.undo(server)
-                self.assertLess(time.monotonic() - began, 10 * SLOW)
-                if f"'a{turn}'" in server.python("import os; print(os.listdir())", session="reader").output:
-                    self.assertRegex(result.text, rf"not reverted[^:]*: [^|\]]*\ba{turn}\b")
-            server.call("run_python", job=1, stop=True)
-
-    def test_a_file_that_cannot_be_read(self):
-        with self.server() as server:
-            self.assert_ok(server.python("import os; open('closed', 'w').write('first'); os.chmod('closed', 0)\nos.mkdir('d'); open('d/x', 'w').close(); os.chmod('d', 0)"))
-            self.write(server, "x", "a")
-            self.undo(server)
-            self.assert_ok(server.python("import os; os.chmod('closed', 0o644); os.chmod('d', 0o755)"))
-            self.assertEqual(self.contents(server), {"closed": "first", "d/x": ""})
-
-
-    def test_a_file_in_a_directory_that_the_call_closed(self):
-        with self.server() as server:
-            self.assert_ok(server.python("import os; os.mkdir('d'); open('d/a', 'w').write('first'); open('d/b', 'w').write('first')"))
-            self.assert_ok(server.python("import os; open('d/a', 'w').write('second'); open('d/new', 'w').close(); os.chmod('d', 0)"))
-            result = self.undo(server)
-            found = self.contents(server)
-            self.assertEqual(found["d/b"], "first")
-            for name, text in {"d/a": "first", "d/new": None}.items():
-                if found.get(name) != text:
-                    self.assertRegex(result.text, rf"(?:cannot revert|not reverted[^:]*): [^|\]]*\b{name}\b")
-
-
-class Filling:
-    """For workspaces in memory."""
-
-    def test_an_open_file_goes_back_with_the_variables(self):
-        with self.server() as server:
-            self.assert_ok(server.python("a = open('a', 'a+', buffering=1); a.write('first\\n')\n"
-                                         "old = open('b', 'w+'); old.write('b'); import os; os.remove('b'); open('b', 'w').close()"))
-            self.write(server, "second", "a")
-            self.undo(server)
-            result = server.python("a.write('third\\n'); old.seek(0); print(open('a').read(), old.read(), end='')")
-            self.assertEqual(result.output, "first\nthird\n b")
-            self.assertIn("open files now refer to the restored ones: a", result.text)
-            self.assertNotIn("refer", server.python("a.close()").text)
-
-    def test_files_that_fill_the_memory(self):
-        for more in ((), ("--undo-files", "1G")):
-            with self.subTest(more=more), self.server("--memory", "256M", *more) as server:
-                self.assert_ok(server.python("x = 1; open('a', 'w').write('first')"))
-                result = server.python("x = 2; open('a', 'w').write('second')\n"
-                                       "for i in range(100): open(f'f{i}', 'wb').write(b'1' * (10 << 20))\n", timeout_s=60, _timeout=90)
-                if result.status.state == "kept":
-                    self.assert_prints(server.python("print(x)"), "2")
-                server.python("import os\nfor name in os.listdir(): os.remove(name)")
-                self.assert_alive(server)
-
-
-class KeeperDies(Case):
-    """The process that keeps files is killed from outside: calls go on, and no undo pretends to have put files back."""
-
-    def setUp(self):
-        need_userns()
-
-    @staticmethod
-    def kill(server):
-        end = time.monotonic() + 10 * SLOW
-        while time.monotonic() < end:  # after the last one's death another one starts
-            for pid in descendants(server.pid):
-                with contextlib.suppress(OSError):
-                    if pathlib.Path(f"/proc/{pid}/comm").read_text() == "sp-keeper\n":
-                        os.kill(pid, signal.SIGKILL)
-                        return
-        raise AssertionError("no keeper")
-
-    def assert_goes_on(self, server):
-        """After the death of a keeper that knew x = 1 and a = first, and a call that wrote second."""
-        result = server.python("print(x)", undo=True)
-        self.assertIn("1", result.output.splitlines())
-        back = server.python("print(open('a').read())", fresh=True).output
-        if back != "first":
-            self.assertRegex(result.text, r"files are not rolled back|cannot revert: [^|\]]*\ba\b")
-        self.assert_ok(server.python("x = 3; open('b', 'w').write('third')"))
-        self.assert_ok(server.python("x = 4; open('b', 'w').write('fourth')"))
-        self.assert_ok(server.python("", undo=True))
-        self.assert_prints(server.python("print(x, open('b').read())"), "3 third")
-
-    def test_at_rest(self):
-        with Server() as server:
-            self.assert_ok(server.python("x = 1; open('a', 'w').write('first')"))
-            self.kill(server)
-            self.assert_ok(server.python("x = 2; open('a', 'w').write('second')"))
-            self.assert_goes_on(server)
-
-    def test_during_a_call(self):
-        with Server() as server:
-            self.assert_ok(server.python("x = 1; open('a', 'w').write('first')"))
-            call = server.start_call("run_python", code="import time; x = 2; open('a', 'w').write('second'); time.sleep(1)")
-            time.sleep(0.5)
-            self.kill(server)
-            self.assert_ok(server.finish_call(call))
-            self.assert_goes_on(server)
-
-    def test_again_and_again(self):
-        with Server() as server:
-            for turn in range(6):
-                call = server.start_call("run_python", code=f"x = {turn}; open('a', 'w').write('x' * {turn})", **({"undo": True} if turn == 4 else {}))
-                time.sleep(turn * 0.002)
-                self.kill(server)
-                server.finish_call(call)
-                server.look()
-            self.assert_alive(server)
-
 
 @once
-class Memory(Filling, UndoFiles, Case):
-    workspace = ()
+class Memory(UndoFiles, InMemory):
+    pass
 
 
 class Present:
     """A directory that has files before the server starts."""
-
-    def setUp(self):
-        super().setUp()
-        self.temp = pathlib.Path(tempfile.mkdtemp(prefix="sp-undo-"))
-        self.temp.chmod(0o755)
-        self.addCleanup(shutil.rmtree, self.temp, ignore_errors=True)
-        self.dir = self.temp / "project"
-        self.dir.mkdir()
-        give_away(self.dir)
-        self.workspace = ("--workspace", str(self.dir))
 
     def test_files_that_were_there_before_the_server(self):
         for name in "abc":
@@ -628,25 +285,9 @@ class Present:
                 give_away(path)
 
 
-class Directory(Present, UndoFiles, Case):
+class Directory(Present, UndoFiles, InDirectory):
     def without_times_of_directories(self, found):
         return {name: facts[:3] if stat.S_ISDIR(facts[0]) else facts for name, facts in found.items()}
-
-    def test_files_that_the_user_made_right_before_the_call(self):
-        with self.server() as server:
-            self.assert_ok(server.python("x = 1"))
-            for i in range(40):
-                (self.dir / f"f{i}").write_bytes(b"u" * MIB)
-                (self.dir / f"f{i}").chmod(0o666)
-                give_away(self.dir / f"f{i}")
-            self.assert_ok(server.python("for i in range(39, -1, -1): open(f'f{i}', 'w').write('x')"))
-            self.undo(server)
-            self.assertEqual([path.name for path in sorted(self.dir.iterdir()) if path.stat().st_size != MIB], [])
-            self.assertEqual(len(list(self.dir.iterdir())), 40)
-
-    def test_a_file_that_the_user_changed_stays(self):
-        with self.server() as server:
-            self.assert_stays(server, lambda: (self.dir / "a").write_text("other"))
 
     def test_directories_that_begin_with_a_dot(self):
         names = (".github/ci.yml", ".config/x", "d/.hidden/y", "node_modules/m/z")
@@ -663,46 +304,7 @@ class Directory(Present, UndoFiles, Case):
                     self.assertIn(name.rpartition("/")[0].rpartition("/")[2], result.text)
 
 
-class Cow(Filling, Present, UndoFiles, Case):
-    def setUp(self):
-        need_overlay()
-        super().setUp()
-
-    def server(self, *args):
-        return super().server(*cow_flags(self, *args))
-
-    def tearDown(self):
-        if hasattr(self, "dir") and not self._testMethodName.startswith(("test_files_that_were", "test_after_an_apply", "test_a_tree_that_was")):
-            self.assertEqual(os.listdir(self.dir), [])
-
-    def test_undo_does_not_reach_back_over_a_discard(self):
-        (self.dir / "a").write_text("as it was")
-        give_away(self.dir / "a")
-        with self.server() as server:
-            self.write(server, "by code", "a", "b")
-            self.assertTrue(server.call("apply_changes", discard=True).text.startswith("discarded 2 of 2"))
-            self.assertEqual(self.contents(server), {"a": "as it was"})
-            server.python("", undo=True)
-            self.assertEqual(self.contents(server), {"a": "as it was"})
-            self.write(server, "again", "a")
-            self.undo(server)
-            self.assertEqual(self.contents(server), {"a": "as it was"})
-        (self.dir / "a").unlink()
-
-    def test_after_an_apply_the_workspace_goes_back_and_the_directory_stays(self):
-        with self.server() as server:
-            self.write(server, "first", "a", "b")
-            self.write(server, "second", "a")
-            self.assertTrue(server.call("apply_changes").text.startswith("applied 2 of 2"))
-            result = self.undo(server)
-            self.assertEqual(self.contents(server), {"a": "first", "b": "first"})
-            self.assertEqual((self.dir / "a").read_text(), "second")
-            self.assertRegex(result.text, "appl")
-            self.assertIn("~ a", server.call("list_changes").text)
-            self.undo(server)
-            self.assertEqual(self.contents(server), {})
-            self.assertEqual(set(os.listdir(self.dir)), {"a", "b"})
-
+class Cow(Present, UndoFiles, WithCow):
     def test_undo_names_files_and_not_the_directories_that_hold_them(self):
         (self.dir / "d" / "deep").mkdir(parents=True)
         for name in ("d/deep/a", "d/touched"):

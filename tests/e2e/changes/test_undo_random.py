@@ -12,9 +12,8 @@ import re
 import stat
 import unittest
 
-import test_undo_files
-
-from client import Case, once
+from client import once
+from undoing import LOOK, InDirectory, InMemory, WithCow
 
 SEED = int(os.environ.get("SANDPIPER_TEST_SEED", "0"))
 SEEDS = range(SEED, SEED + int(os.environ.get("SANDPIPER_TEST_SEQUENCES", "3")))
@@ -105,12 +104,12 @@ def what(version):
 
 
 class UndoRandom:
-    """The cases. A class below chooses the workspace; the helpers come from test_undo_files.py."""
+    """The cases. A class below chooses the workspace; the helpers come from undoing.py."""
     exact = True
 
     def found(self, server):
         """{path: (type, permissions, content, mtime, ctime)}; of directories no times, of symlinks no permissions."""
-        result = server.python(test_undo_files.LOOK.replace("st_mtime_ns", "st_mtime_ns, at.st_ctime_ns"), fresh=True)
+        result = server.python(LOOK.replace("st_mtime_ns", "st_mtime_ns, at.st_ctime_ns"), fresh=True)
         self.assert_ok(result)
         found = ast.literal_eval(base64.b64decode(result.output).decode())
         return {path: (kind, 0 if stat.S_ISLNK(kind) else bits, what, mtime if stat.S_ISREG(kind) else 0,
@@ -219,24 +218,18 @@ class UndoRandom:
 
 
 @once
-class Memory(UndoRandom, test_undo_files.UndoFiles, Case):
-    workspace = ()
+class Memory(UndoRandom, InMemory):
+    pass
 
 
-class Directory(UndoRandom, test_undo_files.Present, test_undo_files.UndoFiles, Case):
+class Directory(UndoRandom, InDirectory):
     exact = False  # what may be the user's stays, and is named
 
 
 @once
-class Cow(UndoRandom, test_undo_files.Cow):
+class Cow(UndoRandom, WithCow):
     def tearDown(self):
         self.assertEqual(list(self.dir.iterdir()), [])
-
-
-def load_tests(loader, _tests, _pattern):
-    """Without the cases of test_undo_files.py that the classes above inherit."""
-    return unittest.TestSuite(case("test_sequences") for case in (Memory, Directory, Cow)
-                              if "test_sequences" in loader.getTestCaseNames(case))
 
 
 if __name__ == "__main__":
