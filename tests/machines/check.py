@@ -55,7 +55,7 @@ LIFE = ("e2e/protocol/test_protocol.py", *LANGUAGE, "e2e/files/test_read_file.py
         "e2e/files/test_resources.py", "e2e/lifecycle/test_lifecycle.py", "e2e/lifecycle/test_container_init.py",
         "e2e/run/test_hostile_code.py", "packages/test_install.py", "e2e/network/test_allow_host.py",
         "e2e/protocol/test_elicitation.py", "e2e/protocol/test_stateless.py", "e2e/cli/test_cli.py",
-        "compat/test_compat.py")
+        "e2e/cli/test_run_command.py", "e2e/cli/test_settings.py", "compat/test_compat.py")
 BOUNDS = ("e2e/limits/test_limits.py", "e2e/limits/test_out_of_memory.py", "e2e/protocol/test_floods.py")
 HELD = ("escape/test_attacks.py", "escape/test_forged_frames.py", "escape/test_survivors.py",
         "packages/test_hostile_packages.py")
