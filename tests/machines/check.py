@@ -39,8 +39,8 @@ GUARDED = {**WATCHDOG, "pids": "on"}  # the supervisor counts each new task
 RUN = tuple(f"e2e/run/test_{name}.py" for name in ("changes", "errors", "figures", "language", "output", "state",
                                                    "status_line", "structured", "values"))
 SUITES = ("e2e/limits/test_limits.py", "e2e/session/test_checkpoints.py", "e2e/run/test_hostile_code.py",
-          *RUN, "e2e/files/test_files.py", "e2e/trust/test_trust.py", "escape/test_attacks.py",
-          "escape/test_survivors.py")
+          *RUN, "e2e/files/test_files.py", "e2e/trust/test_trusted_paths.py", "e2e/trust/test_trusted_programs.py",
+          "escape/test_attacks.py", "escape/test_survivors.py")
 SHORT = ("e2e/limits/test_limits.py",)
 LANGUAGE = (*RUN, "e2e/files/test_files.py", "e2e/session/test_checkpoints.py")
 # On the oldest kernel with a store, see e2e/overlay.py.
