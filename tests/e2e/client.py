@@ -5,20 +5,15 @@
         assert result.status.kind == "ok"
 
 Every line on the server's stdout must be valid by the published schema (helpers/wire.py). Leaving the block closes
-stdin and asserts exit status 0 and that nothing is left behind. SANDPIPER names the binary; SANDPIPER_TEST_SLOW
-multiplies every time limit (sanitizers, valgrind); SANDPIPER_TEST_DENY removes a feature for every server (words of
-helpers/deny.py); SANDPIPER_TEST_WRAP is put before the program (an emulator).
+stdin and asserts exit status 0 and that nothing is left behind. Tests import from here what is in this_run.py, too.
 """
 import collections
 import contextlib
-import ctypes
-import dataclasses
 import functools
 import json
 import os
 import pathlib
 import queue
-import re
 import select
 import shutil
 import signal
@@ -30,23 +25,16 @@ import time
 import unittest
 
 from container_level import CONTAINER, difference, directories, where_it_is
+from results import ProtocolError, Result
+from this_run import (  # noqa: F401
+    BINARY, COMMAND, DENIED, DENY, LARGE, ROOT, SLOW, doctor_says, give_away, is_denied, landlock_version, need_userns, once,
+    run_cli, size, writable_cgroup)
 from traces import Traces
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests" / "helpers"))
 
 from wire import LATEST, LINE_LIMIT, META, MODERN, VERSIONS, Wire  # noqa: E402, F401
 
-BINARY = os.path.abspath(os.environ.get("SANDPIPER") or ROOT / "build" / "sandpiper")
-DENIED = os.environ.get("SANDPIPER_TEST_DENY", "").split()
-DENY = [sys.executable, "-I", str(ROOT / "tests" / "helpers" / "deny.py")]
-# The command that starts the program, here and in tests that start it themselves.
-os.environ["XDG_CONFIG_HOME"] = "/dev/null"  # ignores the settings of the user who runs the tests
-COMMAND = [*([*DENY, *DENIED, "--"] if DENIED else []),
-           *os.environ.get("SANDPIPER_TEST_WRAP", "").split(), BINARY]
-SLOW = float(os.environ.get("SANDPIPER_TEST_SLOW", "1"))
-SMALL = os.environ.get("SANDPIPER_TEST_SIZES") == "small"
-LARGE = 4 if "ASAN_OPTIONS" in os.environ else 1  # multiplies bounds on memory: sanitizers keep freed memory
 PASSED_ON = ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "SANDPIPER_LOG", "SANDPIPER_ISOLATION")
 
 # Tests do not depend on the machine's memory, from which the server computes its default limit.
@@ -59,103 +47,6 @@ STATELESS = {META + "protocolVersion": MODERN, META + "clientCapabilities": {}}
 DURATION = r"\d+(?:\.\d+)? (?:us|ms|s|min)"
 # The possible states after an interpreter was killed.
 STATES_AFTER_KILL = ("restored to the state before this call",)
-
-
-def is_denied(what):
-    """True if this run removes the feature for the servers."""
-    return any(word.partition(":")[0] == what for word in DENIED)
-
-
-def landlock_version():
-    """The Landlock version that the server can use; -1: none. The call has the same number on all architectures."""
-    if is_denied("landlock_create_ruleset"):
-        return -1
-    return ctypes.CDLL(None, use_errno=True).syscall(444, None, ctypes.c_size_t(0), 1)
-
-
-def give_away(directory):
-    """Gives a directory of root's to another user, because root's can be a workspace only where ids can be mapped."""
-    if os.geteuid() == 0 and is_denied("mount_setattr"):
-        with contextlib.suppress(OSError):  # a user namespace may have no other user
-            os.chown(directory, 12345, 12345)
-
-
-@functools.lru_cache(maxsize=None)
-def doctor_says(*wrap):
-    """{name: row} of doctor's table of protections, here or below the program wrap."""
-    done = subprocess.run([*wrap, *COMMAND, "doctor", "--json"], capture_output=True, timeout=60 * SLOW)
-    return {row["protection"]: row for row in json.loads(done.stdout)["protections"]}
-
-
-def writable_cgroup(layer):
-    """True if a control group enforces this limit: memory, pids or cpu."""
-    return doctor_says()[layer]["state"] == "on"
-
-
-class ProtocolError(AssertionError):
-    """The server wrote something that is not an MCP message, or did not write in time."""
-
-
-@dataclasses.dataclass
-class Status:
-    """The bracketed last line of a run_python result, split at its bars."""
-
-    line: str
-
-    @property
-    def parts(self):
-        return [part.strip() for part in self.line[1:-1].split(" | ")]
-
-    @property
-    def kind(self):
-        for kind in ("ok", "error", "timeout", "out of memory", "disk full", "too many files", "crashed", "exit code"):
-            if re.match(kind + r"\b", self.parts[0]):
-                return kind
-        return self.parts[0]
-
-    @property
-    def state(self):
-        found = [part[len("state: "):] for part in self.parts if part.startswith("state: ")]
-        return found[0] if found else None
-
-    def field(self, name):
-        for part in self.parts[1:]:
-            if part.startswith(name + ": "):
-                return part[len(name) + 2:]
-        return None
-
-
-@dataclasses.dataclass
-class Result:
-    raw: dict
-
-    @property
-    def is_error(self):
-        return self.raw.get("isError", False)
-
-    @property
-    def content(self):
-        return self.raw["content"]
-
-    @property
-    def text(self):
-        return "".join(block["text"] for block in self.content if block["type"] == "text")
-
-    @property
-    def lines(self):
-        return self.text.rstrip("\n").split("\n")
-
-    @property
-    def status(self):
-        line = self.lines[-1]
-        if not (line.startswith("[") and line.endswith("]")):
-            raise ProtocolError(f"no status line at the end of {self.text[-400:]!r}")
-        return Status(line)
-
-    @property
-    def output(self):
-        """Everything above the status line."""
-        return "\n".join(self.lines[:-1])
 
 
 class Server:
@@ -501,33 +392,3 @@ class Shared(Case):
     def tearDownClass(cls):
         with cls.server:
             pass
-
-
-def once(test):
-    """Marks a case, or a class, about a number or size or of one code path, the same whoever runs it: tap.py leaves it
-    out where `make check` runs its file for a second identity."""
-    test.once = True
-    return test
-
-
-def size(great, small):
-    """How many there are of something in a case that a smaller number would show as well. `make check-all` takes the
-    great number, so that a limit that nobody thought of is met before a release."""
-    return small if SMALL else great
-
-
-def need_userns():
-    """Skips where user namespaces are refused, except at the level that needs none."""
-    if CONTAINER:
-        return
-    if os.geteuid() == 0 and os.path.exists("/proc/self/ns/user"):
-        return
-    tried = subprocess.run(["unshare", "-Ur", "true"], capture_output=True)
-    if tried.returncode != 0:
-        raise unittest.SkipTest("userns: " + tried.stderr.decode(errors="replace").strip())
-
-
-def run_cli(*args, timeout=60, **options):
-    if "input" not in options:
-        options.setdefault("stdin", subprocess.DEVNULL)
-    return subprocess.run([*COMMAND, *args], capture_output=True, timeout=timeout * SLOW, **options)

@@ -3,7 +3,7 @@
 The reason of a skip starts with the missing feature and a colon ("userns: refused by this kernel"). A skip for a
 feature listed in SANDPIPER_TEST_REQUIRE (comma separated, or "all") fails. A test finds the modules beside itself,
 beside this file and in tests/helpers. With SANDPIPER_TEST_AGAIN=1 it leaves out the cases and
-classes that are marked with `once` of client.py. Further arguments choose cases by name, as unittest does: tap.py test_files.py
+classes that are marked with `once` of this_run.py. Further arguments choose cases by name, as unittest does: tap.py test_files.py
 Files.test_append
 """
 import importlib.util
