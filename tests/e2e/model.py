@@ -1,4 +1,4 @@
-"""A model of one session: the server's results so far, and its possible next ones. See stress.py.
+"""A model of one session: the server's results so far, and its possible next ones. See crash_stress.py.
 
 A state is identified by the cell that made it, as in tools/session/history.h; None is an unknown one, because the cells
 of cancelled calls are never reported. Cancelled calls change nothing, so the count after their cells is known.

@@ -1,7 +1,7 @@
 """However and whenever an interpreter dies, the state is what the result says.
 
 test_checkpoints.py has the simple cases; this file has all ways to die (deaths.py), the moments at which a death can
-happen, and a short form of the stress test (stress.py).
+happen, and a short form of the stress test (crash_stress.py).
 """
 import os
 import random
@@ -11,7 +11,7 @@ import unittest
 
 import deaths
 from client import SLOW, Case, Server
-from stress import ENDS, Call, Mismatch, Stress, explain
+from crash_stress import ENDS, Call, Mismatch, Stress, explain
 
 STATE = """
 import collections, json, os, random, threading
@@ -120,7 +120,7 @@ class EveryWay(Case):
 class EveryMoment(Case):
     """The kill comes from a thread that the dying call leaves, so it happens after the result.
 
-    The model of stress.py checks each result; these tests choose the calls and whether they wait for each other.
+    The model of crash_stress.py checks each result; these tests choose the calls and whether they wait for each other.
     """
 
     def killed_after(self, code, within_us, times, pipelined):
