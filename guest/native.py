@@ -17,6 +17,7 @@ CDECL, PYTHON_API = 1, 4  # flags of a ctypes function
 BY_LINES = 1  # _IOLBF
 PROT_READ, MAP_PRIVATE, MAP_FAILED = 1, 2, 2 ** (8 * tuple.__itemsize__) - 1
 MEMORY_READ = 0x100  # PyBUF_READ
+COUNTS_MAX = 1 << 31  # above are the counts of what is never freed
 SET_PDEATHSIG, SET_DUMPABLE, SIGKILL, SET_NAME = 1, 4, 9, 15
 RESTRICT_SELF = 446  # the same on all architectures
 LOG_SAME_EXEC_OFF = 1  # a flag
@@ -56,6 +57,20 @@ def content(path, head=b""):
         return memoryview(os.read(fd, length))
     finally:
         os.close(fd)
+
+
+def uncount(objects):
+    """Gives objects the count of references that None has. Where Python counts none of None (PEP 683, since 3.12), it counts
+    none of them either: to use one in a session no longer writes to a page, which would be a copy for each checkpoint. They
+    must be meant to exist for good. Where the first four bytes of an object are not its count, this does nothing."""
+    if not library:
+        return
+    count = simple("I").from_address
+    probe, mark = [], count(id(None)).value
+    before, more = count(id(probe)).value, [probe] * 5
+    if count(id(probe)).value - before == len(more) and mark > COUNTS_MAX:
+        for address in set(map(id, objects)):
+            count(address).value = mark
 
 
 def flush():

@@ -75,6 +75,14 @@ def load_rest():
     imports.load_held()
 
 
+def uncount():
+    """For what load_first has loaded. It takes some ten milliseconds, so only when no call waits for a session."""
+    gc.unfreeze()
+    objects = gc.get_objects()
+    load("native").uncount(objects + gc.get_referents(*objects))
+    gc.freeze()
+
+
 def preload(names):
     """Returns notes of what could not be imported, for the first result of each session."""
     notes = []
@@ -158,7 +166,7 @@ def main(options):
     gc.enable()
     load("native").set_title("sp-zygote")
     load("native").set_dumpable(False)  # no process may open its memory and descriptors in /proc, PR_SET_DUMPABLE
-    spare, notes, sessions = None, [], 0
+    spare, notes, sessions, counted = None, [], 0, True
     while True:
         if spare is None and sessions != 1 and not waits(control):
             try:
@@ -168,6 +176,9 @@ def main(options):
         verb, fields, fds = frames.receive_frame(control)
         if verb is None:
             os._exit(0)
+        if counted and (verb == "preload" or fields.get("early") == b"1"):
+            uncount()
+            counted = False
         if verb == "preload":
             notes = preload(fields.get("names", b"").decode())
         if verb == "session":

@@ -82,6 +82,7 @@ static int session_ask_zygote(struct box_session *session, const int *guest_fds)
         {"tag", session->tag},
         {"memory", memory},
         {"processes", limits->pids},
+        {"early", session->early},
         {"measure_from", checkpoint_bytes(memory, CHECKPOINT_MEASURE_PERCENT)},
         /* Where a control group counts, every state gets a checkpoint: it can make way. */
         {"checkpoint_most", cgroup_has(&session->box->cgroup, CGROUP_MEMORY)
@@ -322,15 +323,19 @@ static int session_open(struct box_session *session, struct box_session **ret_se
     return 0;
 }
 
-int box_session_open(struct box *box, const char *name, const struct box_session_events *events,
-                     void *arg, struct box_session **ret_session, struct fail *ret_fail)
+int box_session_open(struct box *box, const struct box_session_options *options,
+                     const struct box_session_events *events, void *arg,
+                     struct box_session **ret_session, struct fail *ret_fail)
 {
     if (box->state != BOX_READY) {
         return fail_set(ret_fail, ENOTCONN, "the sandbox is not ready");
     }
-    struct box_session *session = session_new(box, name, events, arg, NULL);
-    return session ? session_open(session, ret_session, ret_fail)
-                   : fail_set(ret_fail, ENOMEM, "a session");
+    struct box_session *session = session_new(box, options->name, events, arg, NULL);
+    if (!session) {
+        return fail_set(ret_fail, ENOMEM, "a session");
+    }
+    session->early = options->early;
+    return session_open(session, ret_session, ret_fail);
 }
 
 int box_session_branch(struct box_session *parent, unsigned cell,

@@ -90,7 +90,8 @@ struct box_session {
     struct box_session *parent; /* of a branch that has not begun; NULL: none, or it has ended */
     unsigned branch_cell; /* the state of the parent that it starts from; 0: the present one */
     bool is_branch;
-    pid_t pid; /* in the sandbox; 0 until hello */
+    bool early; /* see box_session_open() */
+    pid_t pid;  /* in the sandbox; 0 until hello */
     struct session_checkpoint checkpoints[SESSION_CHECKPOINTS];
     struct session_checkpoint *latest; /* of the current state; NULL: none */
     struct session_checkpoint *target; /* for box_session_restore(); else NULL */

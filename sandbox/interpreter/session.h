@@ -67,9 +67,14 @@ struct box_session_events {
     void (*on_end)(void *arg, const struct box_end *end);
 };
 
+struct box_session_options {
+    const char *name;
+    bool early; /* no run waits for it: the zygote may take some time */
+};
+
 /* Forks an interpreter from the zygote of a ready sandbox. events and arg: borrowed until
  * on_end. */
-[[nodiscard]] int box_session_open(struct box *box, const char *name,
+[[nodiscard]] int box_session_open(struct box *box, const struct box_session_options *options,
                                    const struct box_session_events *events, void *arg,
                                    struct box_session **ret_session, struct fail *ret_fail);
 

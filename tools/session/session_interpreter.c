@@ -174,6 +174,7 @@ static void session_box_ready(void *arg, struct box *box, const struct fail *why
     struct session *session = arg;
     struct fail fail = {};
     struct session *parent = session_parent(session);
+    const struct box_session_options options = {.name = session->name, .early = !session->current};
     int r = -ENOENT;
     if (box) {
         session_enter(session, SESSION_OPENING);
@@ -181,8 +182,7 @@ static void session_box_ready(void *arg, struct box *box, const struct fail *why
                 ? box_session_branch(parent->guest,
                                      session_runs(parent) ? parent->history.now.cell : 0,
                                      &session_events, session, &session->guest, &fail)
-                : box_session_open(box, session->name, &session_events, session, &session->guest,
-                                   &fail);
+                : box_session_open(box, &options, &session_events, session, &session->guest, &fail);
     }
     if (r < 0) {
         session_enter(session, SESSION_NONE);

@@ -6,10 +6,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
-from client import BINARY, COMMAND, Case, Server, give_away, need_userns, once, run_cli
+from client import BINARY, COMMAND, SLOW, Case, Server, give_away, need_userns, once, run_cli
 from container_level import CONTAINER
+from traces import descendants
 
 SYSTEM_PYTHON = "/usr/bin/python3"
 
@@ -281,6 +283,26 @@ class Missing(Case):
     def test_a_path_that_does_not_exist(self):
         with Server("--python", "/nonexistent/python3") as server:
             self.assert_sentence(server, "/nonexistent/python3", "--python")
+
+    def test_what_the_driver_has_loaded_is_never_counted(self):
+        """From Python 3.12 on, as None is not; the session must be older than the first call."""
+        with Server() as server:
+            deadline = time.monotonic() + 20 * SLOW
+            while not any("sp-session" in self.name_of(pid) for pid in descendants(server.pid)) and time.monotonic() < deadline:
+                time.sleep(0.02)
+            code = ("import os, sys\nfrom sys import getrefcount as count\nclass Own: pass\n"
+                    "shared = [os, os.environ, os.path.join, os.path.join.__code__, type(os.environ)]\n"
+                    "print(sys.version_info >= (3, 12), {count(one) == count(None) for one in shared}, count(Own()), count(10 ** 9 + len('a')))")
+            since, same, *own = server.python(code).output.split(" ")
+            self.assertEqual(same, "{True}" if since == "True" else "{False}")
+            self.assertTrue(all(int(count) < 10 for count in own), own)
+            self.assertEqual(server.python("import gc; gc.unfreeze(); print(gc.collect() >= 0, os.path.join('a', 'b'))").output, "True a/b")
+
+    def name_of(self, pid):
+        try:
+            return pathlib.Path(f"/proc/{pid}/comm").read_text()
+        except OSError:
+            return ""
 
     def test_no_python_on_the_path(self):
         with Server(env={"PATH": "/nonexistent", "HOME": "/"}) as server:

@@ -147,7 +147,9 @@ static int set_up(void **)
     box.guest.fd = zygote[0];
     guest_fd = zygote[1];
     if (init_client_start(&box.init, box.loop, link[0]) < 0 ||
-        box_session_open(&box, "first", &events, NULL, &session, &fail) < 0 || give_pair() < 0) {
+        box_session_open(&box, &(struct box_session_options){"first"}, &events, NULL, &session,
+                         &fail) < 0 ||
+        give_pair() < 0) {
         return -1;
     }
     return zygote_is_asked("first");
@@ -205,7 +207,9 @@ static struct box_session *open_session(const char *name)
 {
     struct box_session *opened = NULL;
     struct fail fail = {};
-    assert_int_equal(box_session_open(&box, name, &events, NULL, &opened, &fail), 0);
+    assert_int_equal(
+        box_session_open(&box, &(struct box_session_options){name}, &events, NULL, &opened, &fail),
+        0);
     return opened;
 }
 
