@@ -63,25 +63,33 @@ def flush(namespace):
             pass  # closed, detached, or the disk is full
 
 
+def descriptors():
+    """Those of this process, and where the isolation level has no /proc, all that there can be: a link in it can be read there
+    too."""
+    try:
+        return map(int, os.listdir("/proc/self/fd"))
+    except PermissionError:
+        return range(os.sysconf("SC_OPEN_MAX"))
+
+
 def reopen(root, names, result):
     """Lets descriptors that stayed with the file as it was before an undo refer to the one that the undo has put there.
 
     As the variables went back, so do files that they have open. SQLite refuses to write then, and is named.
     """
     names, replaced = os.fsdecode(names).split("\0"), []
-    for number in os.listdir("/proc/self/fd"):
+    for fd in descriptors():
         try:
-            fd, path = int(number), os.readlink("/proc/self/fd/" + number)
+            path = os.readlink("/proc/self/fd/%d" % fd)
             whole = path.removesuffix(" (deleted)")
             name = whole.removeprefix(root + "/")
             if name == whole or name not in names and names[0] or path == whole or os.fstat(fd).st_nlink:
                 continue
             if not stat.S_ISREG(os.lstat(whole).st_mode):
                 continue
-            with open("/proc/self/fdinfo/" + number) as file:
-                position, flags = file.readline().split()[1], file.readline().split()[1]
-            new = os.open(whole, int(flags, 8) & ~(os.O_CREAT | os.O_EXCL | os.O_TRUNC) | os.O_NOFOLLOW)
-            os.lseek(new, int(position), os.SEEK_SET)
+            position, flags = os.lseek(fd, 0, os.SEEK_CUR), load("native").flags_of(fd)
+            new = os.open(whole, flags | os.O_NOFOLLOW)
+            os.lseek(new, position, os.SEEK_SET)
             os.dup2(new, fd, os.get_inheritable(fd))
             os.close(new)
             replaced.append(name)

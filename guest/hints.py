@@ -420,7 +420,7 @@ def network(error):
             return NO_LISTENER
         if name in ("gaierror", "NameResolutionError", "NewConnectionError", "ConnectError", "ClientConnectorError"):
             return no_network()
-        if isinstance(error, OSError) and error.errno in (101, 113):
+        if isinstance(error, OSError) and error.errno in (97, 101, 113):
             return no_network()
         error, seen = error.__cause__ or error.__context__, seen + 1
     return None

@@ -17,6 +17,7 @@ CDECL, PYTHON_API = 1, 4  # flags of a ctypes function
 BY_LINES = 1  # _IOLBF
 PROT_READ, MAP_PRIVATE, MAP_FAILED = 1, 2, 2 ** (8 * tuple.__itemsize__) - 1
 MEMORY_READ = 0x100  # PyBUF_READ
+GET_FLAGS = 3  # F_GETFL
 COUNTS_MAX = 1 << 31  # above are the counts of what is never freed
 SET_PDEATHSIG, SET_DUMPABLE, SIGKILL, SET_NAME = 1, 4, 9, 15
 RESTRICT_SELF = 446  # the same on all architectures
@@ -121,7 +122,15 @@ def set_title(title):
     prctl(SET_NAME, title.encode(), 0, 0, 0)
 
 
-setvbuf, fflush, syscall, prctl = functions("setvbuf", "fflush", "syscall", "prctl")
+def flags_of(fd):
+    """The access mode and the flags of an open file, as open(2) takes them. OSError: they are not known."""
+    flags = fcntl(fd, GET_FLAGS, 0)
+    if flags is None or flags < 0:
+        raise OSError("unknown flags")
+    return flags
+
+
+setvbuf, fflush, syscall, prctl, fcntl = functions("setvbuf", "fflush", "syscall", "prctl", "fcntl")
 if library:
     pointer, size = simple("P"), simple("L")
     (mmap,) = functions("mmap", _restype_=pointer)

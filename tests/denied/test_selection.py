@@ -1,6 +1,6 @@
 """A selection of the other suites for servers that lack a kernel feature (SANDPIPER_TEST_DENY).
 
-It covers what a fallback could break: files and attacks on their names, cleanup after a dead session, limits, shutdown,
+It covers what a fallback could break: files, their undo and attacks on their names, cleanup after a dead session, limits, shutdown,
 and attacks on mounts, /proc and other processes. `make check-denied` runs the whole suites.
 """
 import pathlib
@@ -19,6 +19,8 @@ import test_language  # noqa: E402
 import test_lifecycle  # noqa: E402
 import test_limits  # noqa: E402
 import test_state  # noqa: E402
+import test_undo_bounds  # noqa: E402
+import test_undo_files  # noqa: E402
 from container_level import CONTAINER  # noqa: E402
 
 # The system counts files but at level container, where the watchdog does.
@@ -30,6 +32,8 @@ SELECTION = {
     test_files.HostDirectory: ".",
     test_hostile_files.Planted: "fifo$|link|devices|socket|sparse|deep",
     test_checkpoints.Failover: "each_death|call_started|waiting_for|one_session",
+    test_undo_files.Directory: ".",
+    test_undo_bounds.Memory: "open_file",
     test_limits.Limits: "test_memory$|test_processes|test_disk",
     test_lifecycle.Ends: "^test_end_of_stdin|^test_sigterm$",
     test_lifecycle.Killed: "at_rest|code_runs",
