@@ -19,3 +19,10 @@ typedef int (*child_step_fn)(struct child *child, const struct plan_step *step);
 
 /* child_root.c; NULL: a step of child.c. */
 extern const child_step_fn child_root_steps[PLAN_KIND_COUNT];
+
+/* Bounds what the sockets of the caller's network namespace can hold, as far as the kernel allows.
+ * Needs /proc and the namespace's capabilities. */
+void sysctls_bound_sockets(void);
+
+/* PLAN_NO_NAMESPACES: no further namespaces, and few of what is counted for the user. */
+int sysctls_bound_user(struct child *child, const struct plan_step *step);
