@@ -36,6 +36,6 @@ int config_write(const struct box *box, int fd, struct fail *ret_fail);
 int monitor_start(struct box *box, struct fail *ret_fail);
 void monitor_stop(struct box *box); /* idempotent */
 
-/* Resolves BOX_ISOLATION_BEST to the level that this host supports. Must be
- * called before a spec is used for paths or texts. */
+/* Resolves BOX_ISOLATION_BEST to the level that this host supports. Must be called before a spec is
+ * used for paths or texts. */
 void namespace_check_resolve(struct box_spec *spec);

@@ -4,16 +4,12 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "base/log.h"
 #include "base/own.h"
 #include "sandbox/box/box.h"
-#include "sandbox/host/host_facts.h"
 #include "sandbox/host/idmap.h"
 #include "sandbox/launch/launch.h"
 #include "sandbox/plan/plan.h"
@@ -102,86 +98,4 @@ void launch_end(struct launched *child)
     drop_fd(&child->pidfd);
     drop_fd(&child->go_fd);
     drop_fd(&child->error_fd);
-}
-
-/* The child's report is one write, or none if every step succeeded. */
-static bool plan_works(const struct plan *plan, struct fail *ret_fail)
-{
-    struct launched child = launch_none;
-    struct child_setup setup = {.plan = plan, .init_fd = -1, .config_fd = -1, .program_fd = -1};
-    struct fail fail = {};
-    bool works = launch_start(&child, &setup, -1, "the sandbox", ret_fail) == 0;
-    if (works) {
-        (void)launch_go(&child, "the sandbox", NULL); /* there is no group to join */
-        works = read(child.error_fd, &fail, sizeof fail) != (ssize_t)sizeof fail;
-        *ret_fail = fail;
-    }
-    launch_end(&child);
-    return works;
-}
-
-/* Whether a sandbox with namespaces can be made here. A child builds a root by the steps of a plan,
- * and exits. Blocks for some milliseconds. This does not replace the self-test, which every sandbox
- * runs itself. */
-static bool namespace_check_passes(void)
-{
-    struct fail fail = {};
-    struct host_facts facts;
-    defer_free struct plan *plan = calloc(1, sizeof *plan);
-    if (!plan) {
-        return false;
-    }
-    host_facts_read(NULL, &facts);
-    plan_build_namespace_check(&facts, plan);
-    bool works = plan_works(plan, &fail);
-    if (!works) {
-        char text[FAIL_TEXT + 128];
-        log_info("sandbox", "no namespaces: %s", fail_describe(&fail, text, sizeof text));
-    }
-    plan_done(plan);
-    return works;
-}
-
-void namespace_check_resolve(struct box_spec *spec)
-{
-    bool unresolved = spec->isolation == BOX_ISOLATION_BEST;
-    spec->isolation = level_choose(spec->isolation, unresolved && namespace_check_passes());
-}
-
-static int monitor_spawn(struct box *box)
-{
-    char number[16];
-    char limit[24];
-    const char *const argv[] = {"sandpiper-monitor", number, limit, NULL};
-    bool counted = cgroup_has(&box->cgroup, CGROUP_MEMORY);
-    int ends[2];
-    (void)snprintf(number, sizeof number, "%d", (int)box->child.pid);
-    (void)snprintf(limit, sizeof limit, "%llu",
-                   counted ? 0ULL : (unsigned long long)box->spec->limits.memory_bytes);
-    int r = fd_socketpair(SOCK_SEQPACKET, ends);
-    if (r < 0) {
-        return r;
-    }
-    defer_close int ours = ends[0];
-    defer_close int theirs = ends[1];
-    pid_t pid = program_spawn(argv, theirs);
-    if (pid < 0) {
-        return pid;
-    }
-    box->monitor_pid = pid;
-    return init_client_start(&box->monitor, box->loop, take_fd(&ours));
-}
-
-int monitor_start(struct box *box, struct fail *ret_fail)
-{
-    struct wire_request zygote = {
-        .op = WIRE_WATCH, .role = WIRE_ROLE_ZYGOTE, .pid = box->installer ? 0 : box->guest.pid};
-    int r = box->monitor.fd < 0 ? monitor_spawn(box) : 0;
-    r = r ? r : box_tell_monitor(box, &zygote);
-    return r < 0 ? fail_set(ret_fail, -r, "the sandbox's process monitor") : 0;
-}
-
-void monitor_stop(struct box *box)
-{
-    program_kill(&box->monitor_pid);
 }
