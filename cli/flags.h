@@ -71,7 +71,7 @@ void install_take_requirement(struct options *options, const struct flag *flag, 
 /* Reports settings that contradict each other as options' error. */
 void install_flags_resolve(struct options *options);
 
-/* --mount, see sandbox/host/mounts.h. */
+/* mount_flags.c: --mount, see sandbox/host/mounts.h. */
 
 void mount_take(struct options *options, const struct flag *flag, const char *value);
 
