@@ -19,3 +19,7 @@ void record_append_lines(struct buf *out, const char *prefix, const char *text, 
 /* Appends text as a block of Markdown, between fences that are longer than any in the text; nothing
  * if it is empty. */
 void record_fence(struct buf *out, const char *language, const char *text, size_t size);
+
+/* Appends Python code as HTML: escaped, with spans of the classes k, c, s and n (view/view.css)
+ * around keywords, comments, strings and numbers. */
+void record_highlight(struct buf *out, const char *code, size_t size);
