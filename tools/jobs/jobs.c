@@ -15,7 +15,7 @@
 #include "tools/content/content.h"
 #include "tools/jobs/jobs_internal.h"
 #include "tools/run/recorded.h"
-#include "tools/run/structured.h"
+#include "tools/run/result.h"
 #include "tools/session/session.h"
 
 #define FOREVER UINT64_MAX

@@ -215,8 +215,7 @@ static void all_that_the_schema_names_is_reported(void **)
     run->end.outcome = RUN_EXIT;
     json_t *object = structured();
     assert_int_equal(json_object_update_missing(object, crash), 0);
-    assert_int_equal(json_object_set_new(object, "ended_jobs", json_string("")),
-                     0); /* structured.c */
+    assert_int_equal(json_object_set_new(object, "ended_jobs", json_string("")), 0); /* result.c */
     expect_all(schema, object);
     json_decref(object);
 }
