@@ -42,6 +42,10 @@ struct init {
     int signal_fd;
 };
 
+/* settings.c: maps and parses what the server has written. The memfd is sealed, and only init has
+ * it. */
+bool settings_load(struct init *init);
+
 /* supervisor.c: for a sandbox without a pid namespace. WIRE_STEP_NONE, or the step that failed. */
 enum wire_step supervisor_begin(struct init *init);
 /* How a child hands the listener of its first filter to the supervisor. listener_pair() makes a
