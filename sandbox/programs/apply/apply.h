@@ -103,8 +103,14 @@ int apply_give(struct apply_run *run, int fd, int dir_fd, const struct apply_loo
  * none. */
 int apply_copy_acl(int from_fd, int to_fd);
 
+/* --- swap.c --- */
+
 /* Finishes or takes back what a killed process has left under a temporary name. */
 void apply_recover(struct apply_run *run);
+/* The temporary name holds what DIR had: removes that if it is what the change began with. Else
+ * puts it back, which had come between the check and the rename. 0, a status or -errno. */
+int apply_finish_swap(const struct apply_item *item, int dir_fd, const char *temporary,
+                      const char *name);
 
 /* --- item.c --- */
 
