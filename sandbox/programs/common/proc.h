@@ -1,9 +1,6 @@
 #pragma once
 #include <dirent.h>
-#include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
-#include <sys/resource.h>
 #include <sys/types.h>
 
 /* Of /proc/PID/status: NGROUPS_MAX groups take 720 kB of it, before the sizes. */
@@ -18,23 +15,3 @@ DIR *open_proc(pid_t pid, const char *name);
 pid_t proc_thread(pid_t pid);
 /* Its number in the innermost of its pid namespaces; 0: the process is gone. */
 pid_t proc_inner_number(pid_t pid);
-
-/* What a process's resource limits reveal of the session that it belongs to, see
- * protocol/init_protocol.h. */
-struct tags {
-    rlim_t soft;
-    rlim_t hard;
-    rlim_t counterpart;
-    rlim_t cell; /* that started it; 0: none */
-};
-
-/* pid: a process or a thread. 0 or -errno; -EPERM: the kernel does not let us look */
-int tags_of(pid_t pid, struct tags *ret_tags);
-
-/* The tag of the session or branch, as messages have it; 0: the limits do not add up. */
-uint32_t tags_id(const struct tags *tags);
-
-/* Whether two processes or threads belong to the same session or branch, or to no session in a
- * sandbox that has none. A process can lower its limits and never raise them, so it cannot pose as
- * one of another session: setrlimit(2). */
-bool tags_same(pid_t one, pid_t other);

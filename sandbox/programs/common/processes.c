@@ -12,9 +12,9 @@
 #include "base/fd.h"
 #include "base/own.h"
 #include "sandbox/checkpoint_policy.h"
-#include "sandbox/programs/common/proc.h"
 #include "sandbox/programs/common/process_tree.h"
 #include "sandbox/programs/common/reply.h"
+#include "sandbox/programs/common/tags.h"
 
 enum {
     STOP_ROUNDS = 400,

@@ -14,8 +14,8 @@
 #include "base/clock.h"
 #include "base/own.h"
 #include "base/parse.h"
-#include "sandbox/programs/common/proc.h"
 #include "sandbox/programs/common/process_tree.h"
+#include "sandbox/programs/common/tags.h"
 #include "sandbox/programs/init/supervisor/notify_call.h"
 
 enum {
