@@ -27,6 +27,7 @@
 #include "guest/guest.h"
 #include "tools/box/server_sandbox.h"
 #include "tools/install/install_log.h"
+#include "tools/install/install_policy.h"
 #include "tools/install/install_request.h"
 #include "tools/install/requirement.h"
 

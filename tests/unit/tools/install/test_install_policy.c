@@ -1,9 +1,10 @@
-#include "tools/install/requirement.h"
+#include "tools/install/install_policy.h"
 
 #include <string.h>
 
 #include "tests/unit/unit.h"
 #include "tools/install/install_config.h"
+#include "tools/install/requirement.h"
 
 static struct install_config config;
 static char text[200];
