@@ -57,13 +57,14 @@ static const uint32_t process_options[] = {
     PR_GET_SPECULATION_CTRL, /* state of the processor's mitigations */
 };
 
-/* Terminals are pseudo-terminals that code has made (launch/child_root.c). Not in the list:
- * requests that type into terminals (TIOCSTI: CVE-2017-5226, CVE-2023-28100; TIOCLINUX), attach a
- * line discipline (TIOCSETD: CVE-2017-2636, CVE-2023-6546), send signals (TIOCSIG), list interfaces
- * of a socket's network (SIOCGIF...), send signals to a descriptor's owner (FIOSETOWN, FIOASYNC),
- * change attributes of files that were opened for reading (FS_IOC_SETFLAGS, FS_IOC_ENABLE_VERITY),
- * reveal where a file is on the disk (FS_IOC_FIEMAP), share extents with the owner's right alone
- * (FIDEDUPERANGE), or belong to one file system (BTRFS_IOC_SNAP_CREATE of a whole subvolume). */
+/* Terminals are pseudo-terminals that code has made (launch/terminals.c). Not in the list: requests
+ * that type into terminals (TIOCSTI: CVE-2017-5226, CVE-2023-28100; TIOCLINUX), attach a line
+ * discipline (TIOCSETD: CVE-2017-2636, CVE-2023-6546), send signals (TIOCSIG), list
+ * interfaces of a socket's network (SIOCGIF...), send signals to a descriptor's owner (FIOSETOWN,
+ * FIOASYNC), change attributes of files that were opened for reading (FS_IOC_SETFLAGS,
+ * FS_IOC_ENABLE_VERITY), reveal where a file is on the disk (FS_IOC_FIEMAP), share extents with the
+ * owner's right alone (FIDEDUPERANGE), or belong to one file system (BTRFS_IOC_SNAP_CREATE of a
+ * whole subvolume). */
 static const uint32_t requests[] = {
     TCGETS,          /* isatty(3) */
     0x802c542a,      /* TCGETS2: isatty(3) of glibc 2.42 */
