@@ -64,8 +64,7 @@ def flush(namespace):
 
 
 def descriptors():
-    """Those of this process, and where the isolation level has no /proc, all that there can be: a link in it can be read there
-    too."""
+    """Those of this process, and where the isolation level has no /proc, all that there can be: readlink works there too."""
     try:
         return map(int, os.listdir("/proc/self/fd"))
     except PermissionError:
