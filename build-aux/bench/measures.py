@@ -19,6 +19,7 @@ if not pid: os._exit(0)
 print(time.perf_counter() - began)
 os.waitpid(pid, 0)
 """
+HOST_S = 0.5  # a host connects long before its model calls
 FAULTS = "import resource; print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)"
 PROGRAMS = {  # run inside and outside by the same interpreter, which measures the time itself
     "loop": "n = 0\nfor i in range(1_500_000): n += i * i % 7",
@@ -74,6 +75,7 @@ class Bench(Workloads):
         with contextlib.ExitStack() as stack:
             enter = lambda one: stack.enter_context(contextlib.closing(one))
             ours = enter(Sandpiper(self.binary, self.python))
+            self.rest(HOST_S)
             ours.run(NO_CHECKPOINT, session="bare")
             others = {"exec loop": enter(ExecLoop(self.python))}
             if "bubblewrap" not in self.absent:
@@ -152,7 +154,7 @@ class Bench(Workloads):
         group = "memory"
         for _ in range(self.times(3)):
             with self.sandpiper() as server:
-                self.rest(0.5)
+                self.rest(HOST_S)
                 yield group, "sandpiper: idle, interpreter ready", pss_kib(tree(server.pid))
                 server.run("x = 1")
                 self.rest(0.3)
@@ -177,6 +179,7 @@ class Bench(Workloads):
         """How many pages the interpreter writes anew for a call because its checkpoint shares them: page faults."""
         calls = self.times(20)
         with self.sandpiper() as server, contextlib.closing(ExecLoop(self.python)) as loop:
+            self.rest(HOST_S)
             contestants = {"sandpiper": (server.run, lambda reply: reply["content"][0]["text"], "x = 1"),
                            "exec loop that forks": (loop.run, str, FORK + "x = 1")}
             for turn in range(self.times(5) + 1):
@@ -195,6 +198,7 @@ class Bench(Workloads):
         ticks: so many calls make a sample that a tick is 4 % of a millisecond."""
         calls, group, code = self.times(250), "processor time of a warm call", "x = 1"
         with self.sandpiper() as server, contextlib.closing(ExecLoop(self.python)) as loop:
+            self.rest(HOST_S)
             for turn in range(self.times(3) + 1):
                 before, bare = processor_by_role(server.pid), processor_s(loop.pid)
                 for _ in range(calls if turn else 20):  # the first warms up
