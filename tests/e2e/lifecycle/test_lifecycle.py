@@ -9,6 +9,7 @@ import time
 import unittest
 
 from client import COMMAND, LARGE, SLOW, Case, Server, need_userns, once
+from container_level import CONTAINER
 from traces import descendants
 
 EXIT_LIMIT_S = 0.5  # we promise this; clients allow 2 s
@@ -281,6 +282,7 @@ class Environment(Case):
             self.assertIn("File too large", result.text)
             self.assertEqual(server.request("ping")["result"], {})
 
+    @unittest.skipIf(CONTAINER, "isolation: this level has no /proc")
     def test_what_is_not_loaded_yet_takes_no_memory_of_the_session(self):
         with Server() as server:
             maps = server.python("print(open('/proc/self/maps').read())").text
