@@ -13,10 +13,11 @@ enum { LINES_SHOWN = 20, LINE_BYTES = 1000 };
 
 /* What differs from run to run. glibc's regexec(3) takes linear time for it. */
 static const char varying[] =
-    "0x[0-9a-fA-F]{4,16}\\>"                                            /* an address */
-    "|\\<[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\\>"         /* a UUID */
-    "|/tmp[a-z0-9_]{8}\\>"                                              /* of tempfile */
-    "|\\<1[34][0-9]{13}\\>"                                             /* id() */
+    "0x[0-9a-fA-F]{4,16}\\>"                                    /* an address */
+    "|\\<[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\\>" /* a UUID */
+    "|/tmp[a-z0-9_]{8}\\>"                                      /* of tempfile */
+    "|/sandpiper-[0-9a-f]{8}\\>" /* where a sandbox without namespaces has its files */
+    "|\\<1[34][0-9]{13}\\>"      /* id() */
     "|\\<([Pp][Ii][Dd]|[Pp]rocess|[Tt]hread)( id)?[ =:-]{1,3}[0-9]+\\>" /* of a process */
     "|\\<[0-9]+:[0-9][0-9]:[0-9][0-9]\\.[0-9]+\\>"                      /* of timedelta */
     "|\\<[0-9]+(\\.[0-9]+)?(e-?[0-9]+)? ?"

@@ -202,7 +202,7 @@ class Mounted(Directories):
             result = server.python(server.here("open('/data/out/a', 'wb').write(bytes(1 << 20))"))
             self.assert_kind(result, "error")
             self.assertIn("No space left", result.text)
-            self.assertIn("the disk of the user's directory /data is full", result.text)
+            self.assertIn(f"the disk of the user's directory {'of --mount' if CONTAINER else '/data'} is full", result.text)
             self.assertIn("does not fit", server.write(server.here("/data/out/b"), "x" * (1 << 20)).text)
             self.assert_alive(server)
 

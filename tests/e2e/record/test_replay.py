@@ -10,6 +10,7 @@ import unittest
 import zlib
 
 from client import COMMAND, SLOW, give_away
+from container_level import CONTAINER
 from index.wheels import Wheel
 from record_case import Record
 
@@ -58,9 +59,13 @@ class Replay(Record):
             server.write("PICTURE.py", PICTURE)
             server.call("install_package", packages=["wheeled"])
             for code, arguments in ANALYSIS:
-                server.python(code.replace("OTHER", "'/data/mounted/numbers.txt'"), **arguments)
+                server.python(code.replace("OTHER", repr(self.at("mounted/numbers.txt"))), **arguments)
         self.assertEqual(len(self.events("cell")), 12)
         return self.path()
+
+    def at(self, name):
+        """Where code finds what is beside the mounted directory."""
+        return str(self.mounted.parent / name) if CONTAINER else f"/data/{name}"
 
     def test_twelve_cells_are_the_same(self):
         path = self.analysis()
@@ -203,7 +208,7 @@ class Replay(Record):
                 ("write", {"tool": "write_file", "is_error": False, "arguments": {"path": "IMAGE.py", "content": module}}),
                 ("cell", {**of, "code": shown, "arguments": {}}),
                 ("result", {**of, "outcome": "ok", "state": "kept", "is_error": False, "images": [image],
-                            "value": "\nshown\n[image: /tmp/figures/figure-1-1.png]"}))
+                            "value": f"\nshown\n[image: {'/tmp/sandpiper-0123abcd' if CONTAINER else ''}/tmp/figures/figure-1-1.png]"}))
             with self.subTest(same=same):
                 text = self.command("replay", path, status=0 if same else 1)
                 self.assertEqual("figure 1: other pixels" in text, not same, text)
