@@ -9,6 +9,7 @@ import textwrap
 import unittest
 
 from client import COMMAND, ROOT, Case, Server, run_cli
+from container_level import CONTAINER
 
 PAGE = (ROOT / "docs" / "TROUBLE.md").read_text()
 # Hides the wheels of pip that a virtual environment without pip falls back on.
@@ -46,6 +47,7 @@ class Symptoms(Case):
         with Server(*flags) as server:
             return server.python(code, **arguments).text
 
+    @unittest.skipIf(CONTAINER, "isolation: the page quotes level full")
     def test_no_sandbox(self):
         self.assert_quoted("The sandbox is not available", self.run_cli(
             "run", "--workspace", str(self.project), "--require", "disk", "-c", "1"))
@@ -89,6 +91,7 @@ class Symptoms(Case):
         program.write_text("open('data.csv')")
         self.assert_quoted("only the program's own file", self.run_cli("run", str(program)))
 
+    @unittest.skipIf(CONTAINER, "isolation: the page quotes level full")
     def test_read_only_files(self):
         (self.project / ".git").mkdir()
         (self.project / ".git" / "config").write_text("")
@@ -113,9 +116,11 @@ class Symptoms(Case):
         self.assert_quoted("[running", self.result("import time; time.sleep(60)", "--wait", "25", wait_s=0))
         self.assert_quoted("[timeout", self.result("while True: pass", timeout_s=0.5))
 
+    @unittest.skipIf(CONTAINER, "isolation: the page quotes level full")
     def test_memory(self):
         self.assert_quoted("[out of memory", self.result("x = bytearray(2 << 30)", "--memory", "256M"))
 
+    @unittest.skipIf(CONTAINER, "isolation: --cow needs namespaces")
     def test_a_store_that_is_in_use(self):
         flags = ("--workspace", str(self.project), "--cow", "--cow-store", str(self.place / "store"))
         log = self.place / "log"

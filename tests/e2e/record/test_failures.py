@@ -15,6 +15,7 @@ import time
 import unittest
 
 from client import COMMAND, DEFAULTS, SLOW, Server, once, run_cli
+from container_level import CONTAINER
 from record_case import Record
 
 KILLS = 15 * int(os.environ.get("SANDPIPER_TEST_KILLS", "20"))
@@ -269,7 +270,7 @@ class Failures(Record):
         self.tools.chmod(0o600)
         with concurrent.futures.ThreadPoolExecutor(4) as pool:
             records = [data for found in pool.map(self.session, range(SESSIONS)) for data in found]
-        self.assertGreater(len(records), SESSIONS // 2)
+        self.assertGreater(len(records), SESSIONS // 3 if CONTAINER else SESSIONS // 2)  # --cow is refused there
         for data in records:
             self.assertNotIn(b"canary-", data, data[max(0, data.find(b"canary-") - 300):][:600])
 

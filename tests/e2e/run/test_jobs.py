@@ -239,7 +239,7 @@ class Polls(JobCase):
             self.wait_for_output(server, job, "one")
             self.open_gate(server, "go")
             result = self.poll(server, job)
-            self.assertRegex(result.output, r"the whole output \(40 kB\) is in /tmp/output/job-1\.txt")
+            self.assertRegex(result.output, r"the whole output \(40 kB\) is in \S*/output/job-1\.txt")
             self.assertNotIn("one", result.output)
 
     def test_polls_side_by_side(self):
