@@ -75,13 +75,14 @@ TTYPath=/dev/console
 KillMode=process
 """
 # Ubuntu 24.04 lets a program without its own AppArmor profile create a user namespace, and then refuses every operation
-# in it, beginning with the write of its uid_map. An ordinary user has no capability anywhere else.
+# in it, beginning with the write of its uid_map. An ordinary user has no capability anywhere else. A memfd that is
+# executed has the name `/` here.
 APPARMOR_UBUNTU = """abi <abi/3.0>,
 profile hostvm-ubuntu flags=(attach_disconnected,mediate_deleted) {
   capability sys_admin,
   audit deny /proc/*/{uid_map,gid_map,setgroups} w,
   audit deny /proc/*/task/*/{uid_map,gid_map,setgroups} w,
-  /** rwlkm, /** pix,
+  /{,**} rwlkm, /{,**} pix,
   network, unix, signal, ptrace, dbus, change_profile,
 }
 """
