@@ -250,8 +250,10 @@ static void report_failure(const struct report_facts *facts, struct box_report *
 {
     struct box_protection_report *entry = &report->protections[facts->failed];
     char text[FAIL_TEXT + 128];
-    set_detail(entry, BOX_PROTECTION_OFF, "%.255s",
-               fail_describe(facts->failure, text, sizeof text));
+    if (facts->failed != BOX_PROTECTION_LANDLOCK || facts->landlock_abi >= LANDLOCK_ABI_LEAST) {
+        set_detail(entry, BOX_PROTECTION_OFF, "%.255s",
+                   fail_describe(facts->failure, text, sizeof text));
+    } /* else report_landlock has said that the kernel has none */
     if (facts->host) {
         remedy_for_protection(facts->failed, facts->failed_step, facts->failure->code, facts->host,
                               report);

@@ -116,6 +116,7 @@ class Runs(Container):
 class Lacks(Container):
     def test_a_missing_kernel_feature_is_named_and_the_server_stays(self):
         for call, layer in (("memfd_create", "privileges: cannot create the directory"), ("capset", "privileges: "),
+                            ("landlock_create_ruleset", "landlock: the kernel has none"),
                             ("landlock_restrict_self", "landlock: cannot enter a Landlock domain")):
             with self.subTest(call), Server(*CONTAINER, wrap=[*DENY, call, "--"]) as server:
                 for result in (server.python("print(1)"), server.write("a.txt", "text")):
