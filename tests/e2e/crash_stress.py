@@ -76,7 +76,6 @@ class Stress:
         self.sessions = [Session(f"s{i}") for i in range(sessions)]
         self.in_flight = {}
         self.checked = None  # the session of the current result
-        self.recent = collections.deque(maxlen=6)
         self.tally = collections.Counter()
         self.deaths = 0
         self.losses = []  # what was lost and the last results of that session
@@ -149,7 +148,8 @@ class Stress:
         if message.get("id") not in self.in_flight:
             raise Mismatch(f"nobody asked for this, or not twice: {message}")
         session, call = self.in_flight.pop(message["id"])
-        self.recent.append((session, call))
+        for each in self.sessions:
+            each.recent.append(call)
         session.trail.append((call.id, call.kind, call.arguments, message))
         if "result" not in message:
             raise Mismatch(f"no result: {message}")
@@ -170,6 +170,7 @@ class Stress:
             if session.sent[0].result:
                 call = session.sent.popleft()
                 self.check(session, call, call.result)
+                del session.recent[:-6]
             elif session.sent[0].kind == "cancel":
                 self.in_flight.pop(session.sent.popleft().id)
                 self.tally["cancel"] += 1
@@ -221,7 +222,7 @@ class Stress:
         elif text.startswith("named states: "):
             session.drop(text)
         elif text.startswith(MADE_WAY):  # a call of some session fills it
-            expect(self.memory_is_short(), "memory was not short")
+            expect(self.memory_is_short(session), "memory was not short")
             session.made_way(re.findall(r'"(.+?)"', text))
         elif "named states are lost" in text:
             if "reset" not in call.arguments:
@@ -258,7 +259,7 @@ class Stress:
 
     def check(self, session, call, result):
         with self.telling(session, result):
-            if self.memory_is_short():
+            if self.memory_is_short(session):
                 session.forget_steps()
             if result.text.startswith(("Nothing was ", NOT_STARTED)):
                 if session.skipped:  # a later result reports its outcome
@@ -278,7 +279,7 @@ class Stress:
         if session.skipped:
             session.unanswered()
             session.skipped = False
-        killed = f"crashed: SIGKILL{self.or_out_of_memory(call)}"
+        killed = f"crashed: SIGKILL{self.or_out_of_memory(session, call)}"
         by_late_kill = session.armed and re.match(rf"\[(?:{killed})", status.line)
         if call.kind == "later":
             session.armed += 1
@@ -327,14 +328,14 @@ class Stress:
             session.save(saved[1], saved[2])
             self.tally["named"] += 1
 
-    def or_out_of_memory(self, call):
+    def or_out_of_memory(self, session, call):
         """The kernel counts its kills per group, so two processes that die at once may be confused."""
-        return "|out of memory" if self.memory_is_short(call) else ""
+        return "|out of memory" if self.memory_is_short(session, call) else ""
 
-    def memory_is_short(self, but=None):
-        """A call of some session fills the memory; other sessions lose their states for undo."""
+    def memory_is_short(self, session, but=None):
+        """A call of some session fills the memory, or did since the last result: others lose their states."""
         return any(other.expected == "out of memory|crashed: SIGKILL" and other is not but
-                   for _, other in [*self.in_flight.values(), *self.recent])
+                   for other in [*(call for _, call in self.in_flight.values()), *session.recent])
 
     def check_found(self, session, found, result):
         count = int(found[2])

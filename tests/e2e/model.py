@@ -30,6 +30,7 @@ class Session:
         self.sent = collections.deque()  # without fresh runs, which do not queue
         self.fresh = 0
         self.trail = collections.deque(maxlen=12)
+        self.recent = []  # calls of all sessions that have a result, those since this one's last and some before
         self.skipped = False  # a cancelled call precedes the next result
         self.pending = False  # a result said that the state is not restored yet
         self.high = 0  # the highest cell that was reported
