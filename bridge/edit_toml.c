@@ -318,8 +318,8 @@ int edit_toml(const char *section, const struct bridge_server *server, const cha
     if (strlen(old) != size) {
         return fail_set(ret_fail, EINVAL, "it contains a NUL byte");
     }
-    struct walk walk = {.text = old, .section = section, .name = server->name};
-    walk.at = strncmp(old, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; /* a byte order mark */
+    size_t start = strncmp(old, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; /* after a byte order mark */
+    struct walk walk = {.text = old, .at = start, .section = section, .name = server->name};
     size_t line = walk_file(&walk);
     if (line) {
         return fail_set(ret_fail, EINVAL, "cannot parse line %zu", line);
@@ -327,7 +327,7 @@ int edit_toml(const char *section, const struct bridge_server *server, const cha
     if (walk.closed) {
         return fail_set(ret_fail, EINVAL, "its %s is not a table that can be extended", section);
     }
-    if (server->entry ? walk.present && has_lines(old, buf_text(&table)) : !walk.present) {
+    if (server->entry ? walk.present && has_lines(old + start, buf_text(&table)) : !walk.present) {
         return BRIDGE_EDIT_SAME;
     }
     if (!server->entry && (walk.elsewhere || walk.is_split || !walk.end)) {

@@ -126,6 +126,7 @@ static void a_table_is_added_to_toml(void **)
     expect("codex", "a = \"\"\"say \"\"\n[mcp_servers.sp]\n\\\"\"\"\"\n", ADDED,
            "a = \"\"\"say \"\"\n[mcp_servers.sp]\n\\\"\"\"\"\n\n" TABLE);
     expect("codex", "x = 1\r\n" TABLE "more = 1\n[z]\n", BRIDGE_EDIT_SAME, "");
+    expect("codex", "\xef\xbb\xbf" TABLE, BRIDGE_EDIT_SAME, "");
 }
 
 static void a_table_of_the_name_is_replaced(void **)
