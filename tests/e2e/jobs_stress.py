@@ -14,7 +14,7 @@ import re
 import signal
 import time
 
-from client import SLOW, Server
+from client import SLOW, Result, Server
 from traces import descendants
 
 STEPS = 3
@@ -95,6 +95,10 @@ class Sequence:
     def call(self, **arguments):
         result = self.server.call("run_python", _timeout=90, **arguments)
         self.trail.append((arguments, result.text))
+        return self.parts(result)
+
+    def parts(self, result):
+        """The result, and what it has between announcements and status line."""
         lines = result.lines
         while found := ENDED.match(lines[0]):
             self.take_announcement(int(found[1]))
@@ -225,7 +229,8 @@ class Sequence:
             self.server.cancel(cancelled)
             if job.open:
                 self.server.request("ping")
-                self.server.stash.pop(cancelled, None)
+                if cancelled in self.server.stash:  # the job had ended before
+                    self.take_end(job, *self.parts(Result(self.server.stash.pop(cancelled)["result"])))
         result, lines = self.call(job=job.number, wait_s=self.choice.choice((0, 0.01, 0.05)))
         if "[running:" in result.text:
             self.take_lines(job, lines)
