@@ -32,8 +32,8 @@ def search(target, seconds):
     corpus.mkdir(parents=True, exist_ok=True)
     broken.mkdir(parents=True, exist_ok=True)
     done = subprocess.run(
-        [BUILD / "tests" / "fuzz" / f"fuzz_{target}", f"-max_total_time={seconds}", "-timeout=25",
-         "-rss_limit_mb=2048", "-print_final_stats=1", f"-artifact_prefix={broken}/", corpus,
+        [BUILD / "tests" / "fuzz" / f"fuzz_{target}", f"-max_total_time={seconds}", "-timeout=120", "-report_slow_units=120",
+         "-rss_limit_mb=2048", "-print_final_stats=1", "-error_exitcode=1", f"-artifact_prefix={broken}/", corpus,
          ROOT / "tests" / "corpus" / target],
         env={**os.environ, **SANITIZERS}, capture_output=True)
     log = done.stderr.decode(errors="replace")
