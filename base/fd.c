@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/own.h"
+#include "base/parse.h"
 
 void fd_close_range(unsigned first, unsigned last)
 {
@@ -187,6 +188,15 @@ const char *fd_next_name(DIR *dir)
         entry = dir ? readdir(dir) : NULL;
     } while (entry && (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0));
     return entry ? entry->d_name : NULL;
+}
+
+int fd_next_number(DIR *dir)
+{
+    const char *name = NULL;
+    uint64_t number = 0;
+    while ((name = fd_next_name(dir)) && parse_u64(name, &number) < 0) {
+    }
+    return name ? (int)number : -1;
 }
 
 int fd_write_text_at(int dir_fd, const char *path, const char *text)

@@ -62,6 +62,8 @@ DIR *fd_directory(int fd);
 /* The name of the directory's next entry, never "." or "..": valid until the next call. NULL: there
  * is none (errno 0), it could not be read (errno), or dir is NULL. */
 const char *fd_next_name(DIR *dir);
+/* The same for names that are decimal numbers, as in /proc; -1: there is none. */
+int fd_next_number(DIR *dir);
 
 /* Opens path for writing (never creates it) and writes text in one write. 0 or -errno. */
 int fd_write_text_at(int dir_fd, const char *path, const char *text);

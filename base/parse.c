@@ -67,6 +67,14 @@ bool parse_mount(char **at, struct parsed_mount *ret_mount)
     return false;
 }
 
+bool parse_is_among(const char *text, const char *const *words)
+{
+    while (*words && strcmp(*words, text) != 0) {
+        words++;
+    }
+    return *words != NULL;
+}
+
 uint64_t parse_field(const char *text, const char *name, uint64_t missing)
 {
     uint64_t value = missing;

@@ -41,6 +41,9 @@ struct parsed_mount {
  * is none. */
 bool parse_mount(char **at, struct parsed_mount *ret_mount);
 
+/* Whether text is one of the words, which end with NULL. */
+bool parse_is_among(const char *text, const char *const *words);
+
 /* The decimal number behind name at the beginning of a line of text, after blanks; missing where
  * there is none. In the middle of a line, code may have written the name: a process chooses its own
  * in /proc/PID/status, proc(5). */

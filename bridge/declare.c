@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/own.h"
+#include "base/parse.h"
 #include "base/utf8.h"
 #include "bridge/format.h"
 
@@ -106,15 +107,7 @@ enum bridge_format bridge_format_find(const char *name)
 
 static bool takes(const struct shape *shape, const char *keyword)
 {
-    if (!shape->keywords) {
-        return true;
-    }
-    for (const char *const *known = shape->keywords; *known; known++) {
-        if (strcmp(*known, keyword) == 0) {
-            return true;
-        }
-    }
-    return false;
+    return !shape->keywords || parse_is_among(keyword, shape->keywords);
 }
 
 static bool names(const json_t *list, const char *key)

@@ -355,14 +355,10 @@ const struct options_setting *flag_setting(const struct options *options, const 
  * `record replay` takes that from the command line only. */
 static bool is_for_own_code(const struct flag *flag, const char *value)
 {
-    static const char *const names[] = {"workspace", "cow-store", "tools"};
+    static const char *const names[] = {"workspace", "cow-store", "tools", NULL};
     size_t size = strlen(value);
-    bool found =
-        strcmp(flag->name, "mount") == 0 && size > 3 && strcmp(value + size - 3, ":rw") == 0;
-    for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
-        found = found || strcmp(flag->name, names[i]) == 0;
-    }
-    return found;
+    return parse_is_among(flag->name, names) ||
+           (strcmp(flag->name, "mount") == 0 && size > 3 && strcmp(value + size - 3, ":rw") == 0);
 }
 
 bool flag_is_refused(const struct flag *flag, enum command command)

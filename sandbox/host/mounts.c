@@ -37,15 +37,7 @@ bool box_mount_is_text(const char *text)
 }
 
 /* Whoever means a mode would get a name, and no word of it. */
-static bool is_misspelt(const char *name)
-{
-    static const char *const words[] = {"rx", "w", "wr", "rwx", "RO", "RW"};
-    bool found = false;
-    for (unsigned i = 0; i < sizeof words / sizeof *words; i++) {
-        found = found || strcmp(name, words[i]) == 0;
-    }
-    return found;
-}
+static const char *const misspelt[] = {"rx", "w", "wr", "rwx", "RO", "RW", NULL};
 
 int box_mount_split(char *text, const char **ret_dir, const char **ret_name, bool *ret_writable,
                     struct fail *ret_fail)
@@ -67,7 +59,7 @@ int box_mount_split(char *text, const char **ret_dir, const char **ret_name, boo
         why = "the directory is missing";
     } else if (name && (strspn(name, ".") == strlen(name) || strlen(name) > NAME_MAX)) {
         why = "NAME is invalid";
-    } else if (name && is_misspelt(name)) {
+    } else if (name && parse_is_among(name, misspelt)) {
         why = "NAME looks like a misspelt :rw";
     } else if (!box_mount_is_text(text) || (name && !box_mount_is_text(name))) {
         why = "path is not printable text";
@@ -79,20 +71,11 @@ int box_mount_split(char *text, const char **ret_dir, const char **ret_name, boo
 
 /* File systems that show the kernel and its processes, or give access to their descriptors. */
 static const char *const kernel_types[] = {
-    "proc",      "sysfs",       "cgroup",  "cgroup2", "devtmpfs", "devpts",     "securityfs",
-    "selinuxfs", "smackfs",     "debugfs", "tracefs", "bpf",      "configfs",   "efivarfs",
-    "pstore",    "binfmt_misc", "fusectl", "mqueue",  "nsfs",     "rpc_pipefs", "nfsd",
+    "proc",       "sysfs",      "cgroup",  "cgroup2",     "devtmpfs", "devpts",
+    "securityfs", "selinuxfs",  "smackfs", "debugfs",     "tracefs",  "bpf",
+    "configfs",   "efivarfs",   "pstore",  "binfmt_misc", "fusectl",  "mqueue",
+    "nsfs",       "rpc_pipefs", "nfsd",    NULL,
 };
-
-static bool is_kernel_type(const char *type)
-{
-    for (unsigned i = 0; i < sizeof kernel_types / sizeof *kernel_types; i++) {
-        if (strcmp(type, kernel_types[i]) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
 
 struct shown {
     const char *flag;
@@ -131,14 +114,15 @@ static int check_lines(const struct box_spec *spec, char *text, struct fail *ret
             if (path_behind(shown[i].path, mount.point) && size >= shown[i].deepest) {
                 shown[i].deepest = size;
                 shown[i].around = mount.type;
-            } else if (path_behind(mount.point, shown[i].path) && is_kernel_type(mount.type)) {
+            } else if (path_behind(mount.point, shown[i].path) &&
+                       parse_is_among(mount.type, kernel_types)) {
                 return refuse(ret_fail, &shown[i], mount.type,
                               "it contains a kernel file system: ");
             }
         }
     }
     for (unsigned i = 0; i < count; i++) {
-        if (shown[i].around && is_kernel_type(shown[i].around)) {
+        if (shown[i].around && parse_is_among(shown[i].around, kernel_types)) {
             return refuse(ret_fail, &shown[i], shown[i].around, "it is a kernel file system: ");
         }
     }

@@ -145,12 +145,11 @@ static bool has_library(const char *prefix, char *ret_version)
             continue;
         }
         defer_closedir DIR *dir = opendir(lib);
-        const struct dirent *entry = NULL;
-        while (dir && (entry = readdir(dir))) {
-            int size = snprintf(file, sizeof file, "%s/%s/os.py", lib, entry->d_name);
-            if (strncmp(entry->d_name, "python3.", 8) == 0 && strlen(entry->d_name) < 14 &&
-                size < PATH_MAX && access(file, R_OK) == 0) {
-                (void)snprintf(ret_version, 16, "%s", entry->d_name);
+        for (const char *name = NULL; (name = fd_next_name(dir));) {
+            int size = snprintf(file, sizeof file, "%s/%s/os.py", lib, name);
+            if (strncmp(name, "python3.", 8) == 0 && strlen(name) < 14 && size < PATH_MAX &&
+                access(file, R_OK) == 0) {
+                (void)snprintf(ret_version, 16, "%s", name);
                 return true;
             }
         }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fd.h"
 #include "base/own.h"
 #include "sandbox/host/python.h"
 #include "sandbox/host/python_packages.h"
@@ -72,9 +73,9 @@ static void search_directory(const char *prefix, const char *lib, const char *na
     char path[PATH_MAX];
     int size = snprintf(path, sizeof path, "%s/%s/%s", prefix, lib, name);
     defer_closedir DIR *dir = size > 0 && size < PATH_MAX ? opendir(path) : NULL;
-    const struct dirent *entry = NULL;
-    for (unsigned i = 0; dir && i < ENTRIES_MOST && (entry = readdir(dir)); i++) {
-        note_version(entry->d_name, versions);
+    const char *entry = NULL;
+    for (unsigned i = 0; i < ENTRIES_MOST && (entry = fd_next_name(dir)); i++) {
+        note_version(entry, versions);
     }
 }
 

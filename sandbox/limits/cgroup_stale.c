@@ -44,12 +44,11 @@ unsigned cgroup_sweep_stale(int parent_fd, bool remove)
     unsigned count = 0;
     defer_closedir DIR *dir =
         fd_directory(openat(parent_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    const struct dirent *entry = NULL;
-    while (dir && (entry = readdir(dir))) {
-        if (is_stale(parent_fd, entry->d_name)) {
+    for (const char *name = NULL; (name = fd_next_name(dir));) {
+        if (is_stale(parent_fd, name)) {
             count++;
             if (remove) {
-                (void)unlinkat(parent_fd, entry->d_name, AT_REMOVEDIR);
+                (void)unlinkat(parent_fd, name, AT_REMOVEDIR);
             }
         }
     }

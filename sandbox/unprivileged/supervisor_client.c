@@ -70,14 +70,12 @@ static bool was_guest(pid_t pid)
 static unsigned sweep(void)
 {
     defer_closedir DIR *dir = opendir("/proc");
-    const struct dirent *entry = NULL;
     unsigned count = 0;
-    while (dir && (entry = readdir(dir))) {
-        uint64_t pid = 0;
-        if (parse_u64(entry->d_name, &pid) == 0 && pid > 1 && was_guest((pid_t)pid)) {
+    for (pid_t pid = 0; (pid = fd_next_number(dir)) > 0;) {
+        if (pid > 1 && was_guest(pid)) {
             count++;
-            (void)kill((pid_t)pid, SIGKILL);
-            (void)waitpid((pid_t)pid, NULL, WNOHANG | __WALL);
+            (void)kill(pid, SIGKILL);
+            (void)waitpid(pid, NULL, WNOHANG | __WALL);
         }
     }
     return count;
@@ -89,11 +87,10 @@ static void clear_shared_memory(const struct plan *plan)
 {
     struct stat st;
     defer_closedir DIR *dir = plan->own_uid ? opendir("/dev/shm") : NULL;
-    const struct dirent *entry = NULL;
-    while (dir && (entry = readdir(dir))) {
-        if (fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-            S_ISREG(st.st_mode) && st.st_uid == plan->outside_uid) {
-            (void)unlinkat(dirfd(dir), entry->d_name, 0);
+    for (const char *name = NULL; (name = fd_next_name(dir));) {
+        if (fstatat(dirfd(dir), name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
+            st.st_uid == plan->outside_uid) {
+            (void)unlinkat(dirfd(dir), name, 0);
         }
     }
 }

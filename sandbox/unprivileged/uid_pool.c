@@ -8,6 +8,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/own.h"
 #include "sandbox/host/idmap.h"
 #include "sandbox/unprivileged/unprivileged.h"
@@ -40,13 +41,11 @@ static bool gives_ids(void)
 static bool is_in_use(uid_t first)
 {
     defer_closedir DIR *proc = opendir("/proc");
-    const struct dirent *entry = NULL;
     struct stat st;
     bool used = false;
-    while (!used && proc && (entry = readdir(proc))) {
-        used = entry->d_name[0] >= '1' && entry->d_name[0] <= '9' &&
-               fstatat(dirfd(proc), entry->d_name, &st, 0) == 0 && st.st_uid >= first &&
-               st.st_uid < first + POOL_STEP;
+    for (const char *name = NULL; !used && (name = fd_next_name(proc));) {
+        used = name[0] >= '1' && name[0] <= '9' && fstatat(dirfd(proc), name, &st, 0) == 0 &&
+               st.st_uid >= first && st.st_uid < first + POOL_STEP;
     }
     return used;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/limits.h"
+#include "base/parse.h"
 #include "base/word.h"
 #include "rpc/scan.h"
 #include "rpc/text.h"
@@ -23,14 +24,6 @@ __attribute__((format(printf, 2, 3))) static void turn_off(struct tool_entry *en
         (void)vsnprintf(entry->off, sizeof entry->off, fmt, args);
     }
     va_end(args);
-}
-
-static bool is_known(const char *const *known, const char *key)
-{
-    while (*known && strcmp(*known, key) != 0) {
-        known++;
-    }
-    return *known != NULL;
 }
 
 static bool is_name(const char *text)
@@ -83,7 +76,7 @@ static void take_grant(struct tool_entry *entry, struct grant *grant, json_t *va
         return;
     }
     json_object_foreach (value, key, member) {
-        if (!is_known(known, key)) {
+        if (!parse_is_among(key, known)) {
             turn_off(entry,
                      "the grant %s has the unknown key %s; a grant takes max_calls, "
                      "when and ask",

@@ -109,12 +109,11 @@ static void remove_stale_directories(int parent_fd, enum cleanup_kind kind)
     const char *prefix = kind == CLEANUP_STORE ? "" : SCRATCH_PREFIX;
     defer_closedir DIR *dir =
         fd_directory(openat(parent_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    const struct dirent *entry = NULL;
-    while (dir && (entry = readdir(dir))) {
+    for (const char *name = NULL; (name = fd_next_name(dir));) {
         defer_close int lock_fd = -1;
-        if (strncmp(entry->d_name, prefix, strlen(prefix)) == 0 && entry->d_name[0] != '.' &&
-            is_stale(parent_fd, entry->d_name, kind, &lock_fd)) {
-            (void)tree_remove(parent_fd, entry->d_name);
+        if (strncmp(name, prefix, strlen(prefix)) == 0 && name[0] != '.' &&
+            is_stale(parent_fd, name, kind, &lock_fd)) {
+            (void)tree_remove(parent_fd, name);
         }
     }
 }

@@ -36,6 +36,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/own.h"
 #include "base/parse.h"
 #include "sandbox/checkpoint_policy.h"
@@ -158,9 +159,8 @@ static uint64_t queues_of(struct look *look, pid_t pid, pid_t thread, const char
         bool exits = look->closeness != CLOSE_STATUS && has_lost_memory(pid);
         return exits ? 0 : parse_field(status, "FDSize:", 0) * SOCKET_BYTES;
     }
-    const struct dirent *entry = NULL;
-    while ((entry = readdir(dir))) {
-        sum += queue_bytes(look, dirfd(dir), entry->d_name);
+    for (const char *name = NULL; (name = fd_next_name(dir));) {
+        sum += queue_bytes(look, dirfd(dir), name);
     }
     return sum;
 }

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/own.h"
 #include "base/parse.h"
 #include "base/siphash.h"
@@ -288,21 +289,21 @@ static bool turn_is_over(void)
 /* Continues an entry's descriptors. Returns false when the turn was over before the last one. */
 static bool add_descriptors(struct entry *entry, pid_t pid, bool locks_only)
 {
-    const struct dirent *found = NULL;
+    const char *name = NULL;
     bool over = false;
     defer_closedir DIR *dir = open_proc(pid, "fd");
     if (!dir) { /* hidden: nothing else bounds its locks */
         add(entry, sum_of_fields(pid, SYSTEM, SYSTEM) * LOCKS_A_TICK * LOCK_BYTES);
         return true;
     }
-    while (!over && (found = readdir(dir))) { /* in numerical order */
+    while (!over && (name = fd_next_name(dir))) { /* in numerical order */
         char target[64] = "";
-        long number = strtol(found->d_name, NULL, 10);
-        if (found->d_name[0] == '.' || number <= look.descriptor) {
+        long number = strtol(name, NULL, 10);
+        if (number <= look.descriptor) {
             continue;
         }
-        if (readlinkat(dirfd(dir), found->d_name, target, sizeof target - 1) > 0) {
-            add(entry, descriptor_bytes(pid, found->d_name, target, locks_only));
+        if (readlinkat(dirfd(dir), name, target, sizeof target - 1) > 0) {
+            add(entry, descriptor_bytes(pid, name, target, locks_only));
         }
         look.descriptor = number;
         over = turn_is_over();

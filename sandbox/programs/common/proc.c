@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/own.h"
 #include "sandbox/programs/common/proc.h"
 
@@ -47,13 +48,10 @@ pid_t proc_thread(pid_t pid)
         return pid;
     }
     defer_closedir DIR *dir = open_proc(pid, "task");
-    const struct dirent *entry = NULL;
-    pid_t found = pid;
-    while (dir && found == pid && (entry = readdir(dir))) {
-        pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
-        found = tid > 0 && !has_left(tid) ? tid : pid;
+    pid_t tid = 0;
+    while ((tid = fd_next_number(dir)) > 0 && has_left(tid)) {
     }
-    return found;
+    return tid > 0 ? tid : pid;
 }
 
 /* The last number of "NSpid:\t4711\t12": proc(5), Linux 4.1. */

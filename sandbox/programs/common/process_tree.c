@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/own.h"
 #include "sandbox/programs/common/proc.h"
 
@@ -56,14 +57,9 @@ static pid_t parent_of(pid_t pid)
 static unsigned list_proc(void)
 {
     defer_closedir DIR *dir = opendir("/proc");
-    const struct dirent *entry = NULL;
     unsigned count = 0;
-    while (dir && count < MOST && (entry = readdir(dir))) {
-        char *end = NULL;
-        long pid = strtol(entry->d_name, &end, 10);
-        if (end > entry->d_name && !*end) {
-            pids[count++] = (pid_t)pid;
-        }
+    for (pid_t pid = 0; count < MOST && (pid = fd_next_number(dir)) > 0;) {
+        pids[count++] = pid;
     }
     return count;
 }
@@ -186,10 +182,8 @@ static bool add_children(pid_t pid, unsigned *count)
 {
     bool listed = false;
     defer_closedir DIR *dir = open_proc(pid, "task");
-    const struct dirent *entry = NULL;
-    while (dir && (entry = readdir(dir))) {
-        pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
-        listed |= tid > 0 && add_children_of_task(pid, tid, count);
+    for (pid_t tid = 0; (tid = fd_next_number(dir)) > 0;) {
+        listed |= add_children_of_task(pid, tid, count);
     }
     return listed;
 }

@@ -1,11 +1,11 @@
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/own.h"
 #include "sandbox/programs/common/proc.h"
 #include "sandbox/programs/common/processes.h"
@@ -34,12 +34,8 @@ static pid_t thread_at_work(pid_t pid)
 {
     pid_t found = is_at_work(pid, pid) ? pid : 0;
     defer_closedir DIR *dir = found ? NULL : open_proc(pid, "task");
-    const struct dirent *entry = NULL;
-    while (dir && !found && (entry = readdir(dir))) {
-        pid_t thread = (pid_t)strtoul(entry->d_name, NULL, 10);
-        if (thread > 0 && is_at_work(pid, thread)) {
-            found = thread;
-        }
+    for (pid_t thread = 0; !found && (thread = fd_next_number(dir)) > 0;) {
+        found = is_at_work(pid, thread) ? thread : 0;
     }
     return found;
 }

@@ -67,18 +67,17 @@ void usage_add_deleted(struct usage *usage, pid_t pid)
 {
     static const char deleted[] = " (deleted)"; /* proc(5) */
     defer_closedir DIR *dir = open_proc(proc_thread(pid), "fd");
-    const struct dirent *entry = NULL;
     struct stat st;
-    while (dir && (entry = readdir(dir))) {
+    for (const char *name = NULL; (name = fd_next_name(dir));) {
         char target[LINK_BYTES];
-        ssize_t size = readlinkat(dirfd(dir), entry->d_name, target, sizeof target - 1);
+        ssize_t size = readlinkat(dirfd(dir), name, target, sizeof target - 1);
         if (size <= 0 || target[0] != '/') {
             continue;
         }
         target[size] = '\0';
         /* A target of this length is truncated; the number of links decides all the same. */
         if ((size < LINK_BYTES - 1 && !strstr(target, deleted)) ||
-            fstatat(dirfd(dir), entry->d_name, &st, 0) < 0) {
+            fstatat(dirfd(dir), name, &st, 0) < 0) {
             continue;
         }
         if (S_ISREG(st.st_mode) && st.st_nlink == 0 && inode_set_add(&seen, st.st_dev, st.st_ino)) {
@@ -102,13 +101,11 @@ uint64_t usage_flights(pid_t pid, const char *descriptor)
 static bool has_flights(pid_t pid)
 {
     defer_closedir DIR *dir = open_proc(proc_thread(pid), "fd");
-    const struct dirent *entry = NULL;
     bool found = false;
-    while (dir && !found && (entry = readdir(dir))) {
+    for (const char *name = NULL; !found && (name = fd_next_name(dir));) {
         char target[32] = "";
-        found = readlinkat(dirfd(dir), entry->d_name, target, sizeof target - 1) > 0 &&
-                strncmp(target, "socket:", strlen("socket:")) == 0 &&
-                usage_flights(pid, entry->d_name) > 0;
+        found = readlinkat(dirfd(dir), name, target, sizeof target - 1) > 0 &&
+                strncmp(target, "socket:", strlen("socket:")) == 0 && usage_flights(pid, name) > 0;
     }
     return found;
 }

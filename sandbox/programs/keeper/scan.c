@@ -16,6 +16,7 @@
 
 #include "base/fd.h"
 #include "base/own.h"
+#include "base/parse.h"
 #include "base/path.h"
 #include "sandbox/programs/keeper/keeper.h"
 
@@ -203,13 +204,9 @@ static bool is_temporary(const char *name)
  * to copy. */
 static bool is_left_out(const struct keeper *keeper, const char *name)
 {
-    static const char *const names[] = {".git", ".hg",  ".svn",         ".venv",
-                                        "venv", ".tox", "node_modules", "__pycache__"};
-    bool known = false;
-    for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
-        known = known || strcmp(name, names[i]) == 0;
-    }
-    return known && keeper_is_plain(keeper);
+    static const char *const names[] = {".git", ".hg",          ".svn",        ".venv", "venv",
+                                        ".tox", "node_modules", "__pycache__", NULL};
+    return parse_is_among(name, names) && keeper_is_plain(keeper);
 }
 
 /* Whether the user has removed the file that this one is a copy of, or the directory that it is in,
