@@ -89,6 +89,15 @@ int buf_appendf(struct buf *buf, const char *fmt, ...)
     return buf->error;
 }
 
+void buf_extend(char *text, size_t size, const char *fmt, ...)
+{
+    size_t used = strlen(text);
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(text + used, size - used, fmt, args);
+    va_end(args);
+}
+
 const char *buf_text(struct buf *buf)
 {
     char *space = NULL;

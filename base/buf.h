@@ -44,6 +44,10 @@ int buf_append(struct buf *buf, const void *bytes, size_t size);
 int buf_append_text(struct buf *buf, const char *text);
 __attribute__((format(printf, 2, 3))) int buf_appendf(struct buf *buf, const char *fmt, ...);
 
+/* The same for a text in an array of size bytes, which has a NUL: appends as much as fits. */
+__attribute__((format(printf, 3, 4))) void buf_extend(char *text, size_t size, const char *fmt,
+                                                      ...);
+
 /* Appends the content of other, and takes over its failure. */
 void buf_append_buf(struct buf *buf, const struct buf *other);
 

@@ -9,6 +9,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/own.h"
 #include "sandbox/box/box.h"
 #include "sandbox/host/engine.h"
@@ -142,7 +143,6 @@ static void add_workspace(struct facts *facts, const struct box_spec *spec)
 static void add_changes(struct facts *facts, const struct box_spec *spec)
 {
     char hidden[240] = "";
-    size_t used = 0;
     struct statvfs fs = {};
     struct fail fail = {};
     defer_free char *mounts = NULL;
@@ -167,12 +167,10 @@ static void add_changes(struct facts *facts, const struct box_spec *spec)
     }
     (void)trust_read_mounts(&mounts, &fail);
     const char *path = NULL;
-    for (char *at = mounts;
-         used < sizeof hidden && (path = box_mounts_below(&at, spec->workspace));) {
-        used +=
-            (size_t)snprintf(hidden + used, sizeof hidden - used, "%s%s", used ? ", " : "", path);
+    for (char *at = mounts; (path = box_mounts_below(&at, spec->workspace));) {
+        buf_extend(hidden, sizeof hidden, "%s%s", hidden[0] ? ", " : "", path);
     }
-    if (used > 0) {
+    if (hidden[0]) {
         add(facts, "hidden", true, "not visible in the workspace, with --cow: %s", hidden);
     }
 }
@@ -232,11 +230,8 @@ static void add_data(struct facts *facts, const struct box_spec *spec)
 static void add_python(struct facts *facts, const struct python *python)
 {
     char directories[256] = "";
-    size_t used = 0;
-    for (unsigned i = 0; i < python->directory_count && used < sizeof directories; i++) {
-        int size = snprintf(directories + used, sizeof directories - used, "%s%s", i ? ", " : "",
-                            python->directories[i]);
-        used += size > 0 ? (size_t)size : 0;
+    for (unsigned i = 0; i < python->directory_count; i++) {
+        buf_extend(directories, sizeof directories, "%s%s", i ? ", " : "", python->directories[i]);
     }
     add(facts, "paths", false, "code can read %.300s, and the system's programs and libraries",
         directories[0] ? directories : "/usr");
@@ -246,14 +241,11 @@ static void add_network(struct facts *facts, const struct box_spec *spec)
 {
     const struct egress_policy *policy = spec->egress;
     char hosts[320] = "";
-    size_t used = 0;
-    for (unsigned i = 0; policy && i < policy->count && used < sizeof hosts; i++) {
+    for (unsigned i = 0; policy && i < policy->count; i++) {
         const struct egress_row *row = &policy->rows[i];
-        used += (size_t)snprintf(hosts + used, sizeof hosts - used, "%s%.80s", i ? ", " : "",
-                                 row->host);
-        if (!row->ports[1] && used < sizeof hosts) {
-            used +=
-                (size_t)snprintf(hosts + used, sizeof hosts - used, " (port %u)", row->ports[0]);
+        buf_extend(hosts, sizeof hosts, "%s%.80s", i ? ", " : "", row->host);
+        if (!row->ports[1]) {
+            buf_extend(hosts, sizeof hosts, " (port %u)", row->ports[0]);
         }
     }
     add(facts, "network", false, "%s%s%s",

@@ -34,29 +34,16 @@ void box_program_search_path(const struct box_spec *spec, char *out, size_t size
     trust_path(spec, out, size);
 }
 
-static bool search(const struct box_spec *spec, const char *command, char path[PATH_MAX])
-{
-    char places[PATH_MAX];
-    char *next = places;
-    const char *place = NULL;
-    trust_path(spec, places, sizeof places);
-    while ((place = strsep(&next, ":"))) {
-        if (snprintf(path, PATH_MAX, "%s/%s", place, command) < PATH_MAX &&
-            helper_is_program(path)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 int box_program_find(const struct box_spec *spec, const char *command, const char *directory,
                      char path[PATH_MAX], struct fail *ret_fail)
 {
     const char *base = command[0] == '/' ? "" : directory;
+    char places[PATH_MAX];
+    trust_path(spec, places, sizeof places);
     bool found = strchr(command, '/') ? snprintf(path, PATH_MAX, "%s%s%s", base, *base ? "/" : "",
                                                  command) < PATH_MAX &&
                                             helper_is_program(path)
-                                      : search(spec, command, path);
+                                      : helper_find(places, command, path);
     if (!found) {
         return fail_refuse(ret_fail, ENOENT, "cannot find the program %.300s%s", command,
                            strchr(command, '/') ? "" : " in PATH; name it by its path");

@@ -246,9 +246,8 @@ json_t *describe_server(void *ctx)
     describe_network(tools->config.spec->egress, network, sizeof network);
     if (tools->config.tools_file) {
         char servers[200];
-        size_t used = strlen(network);
         tools_file_summarise(tools->config.tools_file, servers, sizeof servers);
-        (void)snprintf(network + used, sizeof network - used, ", but through tools: %s", servers);
+        buf_extend(network, sizeof network, ", but through tools: %s", servers);
     }
     if (tools->config.error) {
         (void)buf_appendf(&text, "Invalid configuration: %s\n", tools->config.error);

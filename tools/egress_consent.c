@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "base/own.h"
@@ -23,8 +24,7 @@ static void list_wanted(const struct egress_consent *hosts, unsigned count, char
 {
     out[0] = '\0';
     for (unsigned i = 0; i < count; i++) {
-        size_t used = strlen(out);
-        (void)snprintf(out + used, size - used, "%s%s", i ? ", " : "", hosts->wanted[i]);
+        buf_extend(out, size, "%s%s", i ? ", " : "", hosts->wanted[i]);
     }
 }
 

@@ -3,7 +3,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,6 +16,19 @@ bool helper_is_program(const char *path)
 {
     struct stat st;
     return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
+}
+
+bool helper_find(const char *directories, const char *name, char path[PATH_MAX])
+{
+    for (const char *at = directories; *at; at += *at == ':') {
+        int size = (int)strcspn(at, ":");
+        if (*at == '/' && snprintf(path, PATH_MAX, "%.*s/%s", size, at, name) < PATH_MAX &&
+            helper_is_program(path)) {
+            return true;
+        }
+        at += size;
+    }
+    return false;
 }
 
 /* Runs in the child. */

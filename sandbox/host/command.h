@@ -1,9 +1,12 @@
 #pragma once
+#include <linux/limits.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
 /* Whether path is a regular file that this process may execute. */
 bool helper_is_program(const char *path);
+/* The first program of that name in directories as in PATH, of which only absolute ones count. */
+bool helper_find(const char *directories, const char *name, char path[PATH_MAX]);
 
 /* Starts a program of the host that works for the server outside any sandbox. The program gets only
  * what it is given: the root directory, its own process session, no blocked signals, these

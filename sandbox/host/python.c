@@ -27,41 +27,12 @@ bool python_join(char *out, const char *dir, const char *name)
     return size > 0 && size < PATH_MAX;
 }
 
-/* The first match in PATH, or in the usual directories when the client has passed no PATH on. */
-static bool search_path(const char *name, char *out)
-{
-    const char *path = getenv("PATH");
-    if (!path || !*path) {
-        path = "/usr/local/bin:/usr/bin:/bin";
-    }
-    while (*path) {
-        size_t size = strcspn(path, ":");
-        char dir[PATH_MAX];
-        if (size > 0 && size < sizeof dir && path[0] == '/') {
-            memcpy(dir, path, size);
-            dir[size] = '\0';
-            if (python_join(out, dir, name) && helper_is_program(out)) {
-                return true;
-            }
-        }
-        path += size;
-        path += *path == ':';
-    }
-    return false;
-}
-
 /* The directory two levels up: the prefix of a path of the form PREFIX/bin/python3. */
 static bool prefix_of(const char *path, char *out)
 {
     (void)snprintf(out, PATH_MAX, "%s", path);
-    for (int i = 0; i < 2; i++) {
-        char *slash = strrchr(out, '/');
-        if (!slash) {
-            return false;
-        }
-        *slash = '\0';
-    }
-    return out[0] == '/';
+    bool found = path_cut_last(out); /* the program, then bin */
+    return found && path_cut_last(out) && out[0] == '/';
 }
 
 /* The interpreter of the virtual environment that the program is installed in, as pip and pipx do:
@@ -108,7 +79,11 @@ static int choose(const char *chosen, char *out, struct fail *ret_fail)
     if (!chosen && find_beside(out)) {
         return 0;
     }
-    if (!search_path(chosen ? chosen : "python3", out)) {
+    /* The first match in PATH, or in the usual directories when the client has passed no PATH on.
+     */
+    const char *path = getenv("PATH");
+    if (!helper_find(path && *path ? path : "/usr/local/bin:/usr/bin:/bin",
+                     chosen ? chosen : "python3", out)) {
         return fail_set(ret_fail, ENOENT, "%s in PATH", chosen ? chosen : "python3");
     }
     return 0;

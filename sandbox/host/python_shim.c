@@ -5,12 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/own.h"
+#include "base/path.h"
 #include "sandbox/host/command.h"
 #include "sandbox/host/python_internal.h"
 #include "sandbox/trust/trust.h"
@@ -95,12 +95,7 @@ static int check_tool_of_shim(const struct box_spec *spec, const char *script,
     char root[PATH_MAX];
     char plugins[PATH_MAX];
     (void)snprintf(root, sizeof root, "%s", script);
-    char *name = strrchr(root, '/');
-    if (!name) {
-        return 0;
-    }
-    *name = '\0';
-    char *shims = strrchr(root, '/');
+    char *shims = path_cut_last(root) ? strrchr(root, '/') : NULL;
     if (!shims || strcmp(shims, "/shims") != 0) {
         return 0;
     }
@@ -196,12 +191,6 @@ static void read_output(int fd, char *answer, size_t size)
     answer[have] = '\0';
 }
 
-static bool is_program(const char *path)
-{
-    struct stat st;
-    return path[0] == '/' && stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
-}
-
 int shim_ask(const struct box_spec *spec, char *path, struct fail *ret_fail)
 {
     static char flag[] = "-c";
@@ -229,7 +218,7 @@ int shim_ask(const struct box_spec *spec, char *path, struct fail *ret_fail)
     if (r < 0) {
         return r;
     }
-    if (!is_program(answer)) {
+    if (answer[0] != '/' || !helper_is_program(answer)) {
         return fail_set(ret_fail, ENOEXEC,
                         "%s is a script that finds no interpreter when started from / (Sandpiper "
                         "uses the user's settings, not a project's); %s",

@@ -170,10 +170,9 @@ void zygote_content(const struct box_spec *spec, const struct box_packages *pack
     };
     for (unsigned i = 0; i < sizeof options / sizeof *options; i++) {
         if (options[i].holds) {
-            size_t size = strlen(content->words);
-            (void)snprintf(content->words + size, sizeof content->words - size, "%s%s%s",
-                           size ? " " : "", options[i].word,
-                           strcmp(options[i].word, "seed=") == 0 ? spec->seed : "");
+            buf_extend(content->words, sizeof content->words, "%s%s%s",
+                       content->words[0] ? " " : "", options[i].word,
+                       strcmp(options[i].word, "seed=") == 0 ? spec->seed : "");
         }
     }
     content->arguments[0] = content->words[0] ? content->words : NULL;

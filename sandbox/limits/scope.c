@@ -35,6 +35,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/own.h"
 #include "sandbox/host/command.h"
@@ -174,9 +175,8 @@ static void scope_on_said(void *arg, uint32_t)
     char text[sizeof scope->said];
     ssize_t size = read(scope->said_fd, text, sizeof text - 1);
     if (size > 0) {
-        size_t length = strlen(scope->said);
         text[size] = '\0';
-        (void)snprintf(scope->said + length, sizeof scope->said - length, "%s", text);
+        buf_extend(scope->said, sizeof scope->said, "%s", text);
         return;
     }
     if (size < 0 && errno == EAGAIN) {

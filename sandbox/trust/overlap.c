@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/path.h"
 
 enum { SYMLINKS_MOST = 40 }; /* the kernel's limit, path_resolution(7) */
@@ -25,12 +26,11 @@ struct walk {
 /* Appends /name. Returns false when it does not fit. */
 static bool append(char path[PATH_MAX], const char *name)
 {
-    size_t size = strlen(path);
-    if (size + 1 + strlen(name) >= PATH_MAX) {
-        return false;
+    bool fits = strlen(path) + 1 + strlen(name) < PATH_MAX;
+    if (fits) {
+        buf_extend(path, PATH_MAX, "/%s", name);
     }
-    (void)snprintf(path + size, PATH_MAX - size, "/%s", name);
-    return true;
+    return fits;
 }
 
 /* st: of done, if it exists. */

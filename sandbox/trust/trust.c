@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/path.h"
 #include "sandbox/scratch.h"
 #include "sandbox/types.h"
@@ -163,7 +164,6 @@ int trust_check_self(const struct box_spec *spec, struct fail *ret_fail)
 void trust_path(const struct box_spec *spec, char *out, size_t size)
 {
     const char *at = getenv("PATH");
-    size_t used = 0;
     at = at && *at ? at : usual_path;
     out[0] = '\0';
     while (*at) {
@@ -171,9 +171,9 @@ void trust_path(const struct box_spec *spec, char *out, size_t size)
         size_t length = strcspn(at, ":");
         if (length > 0 && length < sizeof entry && *at == '/') {
             (void)snprintf(entry, sizeof entry, "%.*s", (int)length, at);
-            bool fits = used + length + 2 <= size;
+            bool fits = strlen(out) + length + 2 <= size;
             if (fits && !trust_meets(spec, entry).path) {
-                used += (size_t)snprintf(out + used, size - used, "%s%s", used ? ":" : "", entry);
+                buf_extend(out, size, "%s%s", out[0] ? ":" : "", entry);
             }
         }
         at += length;

@@ -10,6 +10,7 @@
 
 #include "base/fd.h"
 #include "base/own.h"
+#include "base/path.h"
 #include "sandbox/host/idmap.h"
 #include "sandbox/unprivileged/unprivileged.h"
 
@@ -81,9 +82,7 @@ bool uid_pool_all_reach(const char *path)
         !realpath(path, directory)) {
         return false;
     }
-    for (char *slash = strrchr(directory, '/'); slash && slash > directory;
-         slash = strrchr(directory, '/')) {
-        *slash = '\0';
+    while (path_cut_last(directory) && directory[0]) {
         if (stat(directory, &st) < 0 || !(st.st_mode & S_IXOTH)) {
             return false;
         }

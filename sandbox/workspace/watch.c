@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "base/buf.h"
 #include "base/fd.h"
 #include "base/git.h"
 #include "base/own.h"
@@ -147,7 +148,6 @@ void box_protected_unwatch(struct box_protected_watch *watch)
 bool box_protected_news(const struct box_spec *spec, struct box_protected_watch *watch, char *text,
                         size_t size)
 {
-    size_t used = 0;
     bool changed[PROTECTED_PARENTS] = {};
     text[0] = '\0';
     for (unsigned i = 0; watch->dir_fd >= 0 && i < PROTECTED_PARENTS; i++) {
@@ -163,19 +163,16 @@ bool box_protected_news(const struct box_spec *spec, struct box_protected_watch 
         struct box_protected_seen now = look(watch, i);
         watch->last[i] = now;
         bool same = now.identity == last.identity && now.content == last.content;
-        if (!same && used < size) {
+        if (!same) {
             const char *sign = !now.identity ? "-" : last.identity ? "~" : "+";
-            int length = snprintf(text + used, size - used, "%s%s%s%s", used ? " " : "", sign,
-                                  box_protected_name(i),
-                                  watch->partial != partial ? " (not watched completely)" : "");
-            used += length > 0 ? (size_t)length : 0;
+            buf_extend(text, size, "%s%s%s%s", text[0] ? " " : "", sign, box_protected_name(i),
+                       watch->partial != partial ? " (not watched completely)" : "");
         }
     }
     bool git = changed[0] ? git_is_directory_at(watch->dir_fd) : watch->is_git;
-    if (git && !watch->is_git && used < size) {
-        int length = snprintf(text + used, size - used, "%s+HEAD", used ? " " : "");
-        used += length > 0 ? (size_t)length : 0;
+    if (git && !watch->is_git) {
+        buf_extend(text, size, "%s+HEAD", text[0] ? " " : "");
     }
     watch->is_git = git;
-    return used > 0;
+    return text[0] != '\0';
 }

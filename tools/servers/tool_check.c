@@ -44,12 +44,10 @@ static void similar(json_t *names, const char *word, char *out, size_t size)
     const char *name = NULL;
     json_t *value = NULL;
     unsigned count = 0;
-    size_t used = strlen(out);
     json_object_foreach (names, name, value) {
         bool alike = strncmp(name, word, ALIKE) == 0 || strstr(name, word) || strstr(word, name);
-        if (alike && count < MOST && used < size) {
-            used += (size_t)snprintf(out + used, size - used, "%s%s",
-                                     count++ ? ", " : "; similar: ", TOOL_SHOWN(name));
+        if (alike && count < MOST) {
+            buf_extend(out, size, "%s%s", count++ ? ", " : "; similar: ", TOOL_SHOWN(name));
         }
     }
 }
@@ -98,12 +96,11 @@ static bool is_valid(struct tool_check *check, const json_t *schema)
     struct schema_violation violations[VIOLATIONS];
     size_t count = schema ? schema_validate(schema, check->arguments, violations, VIOLATIONS) : 0;
     char text[TOOL_REASON_BYTES - 400] = "";
-    size_t used = 0;
-    for (size_t i = 0; i < count && i < VIOLATIONS && used < sizeof text; i++) {
+    for (size_t i = 0; i < count && i < VIOLATIONS; i++) {
         const char *pointer = violations[i].pointer;
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s%s%s", i ? "; " : "",
-                                 pointer[0] ? TOOL_SHOWN(pointer) : "", pointer[0] ? ": " : "",
-                                 violations[i].text);
+        buf_extend(text, sizeof text, "%s%s%s%s", i ? "; " : "",
+                   pointer[0] ? TOOL_SHOWN(pointer) : "", pointer[0] ? ": " : "",
+                   violations[i].text);
     }
     return count == 0 || refuse(check, SAID_INVALID, "%s: %s", check->label, text);
 }

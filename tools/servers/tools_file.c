@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/fd.h"
 #include "base/own.h"
 #include "base/word.h"
@@ -67,17 +68,10 @@ struct tools_file *tools_file_read(const struct box_spec *spec, const char *path
 
 /* --- what it says --- */
 
-/* Appends as much as fits. */
-static void append(char *out, size_t size, const char *text)
-{
-    size_t used = strlen(out);
-    (void)snprintf(out + used, size - used, "%s", text);
-}
-
 static void append_word(char *out, size_t size, const char *word)
 {
     char shown[SHOWN_BYTES];
-    append(out, size, word_show(word, strlen(word), shown, sizeof shown));
+    buf_extend(out, size, "%s", word_show(word, strlen(word), shown, sizeof shown));
 }
 
 static void describe_grant(const struct grant *grant, char *out, size_t size)
@@ -87,10 +81,10 @@ static void describe_grant(const struct grant *grant, char *out, size_t size)
     if (grant->max_calls != UINT64_MAX) {
         (void)snprintf(limit, sizeof limit, " (at most %llu calls)",
                        (unsigned long long)grant->max_calls);
-        append(out, size, limit);
+        buf_extend(out, size, "%s", limit);
     }
-    append(out, size, grant->when ? " (some arguments)" : "");
-    append(out, size, grant->ask ? " (asks the user)" : "");
+    buf_extend(out, size, "%s", grant->when ? " (some arguments)" : "");
+    buf_extend(out, size, "%s", grant->ask ? " (asks the user)" : "");
 }
 
 /* One server, in a text of its own so that it is shown whole, or else by its numbers. */
@@ -98,15 +92,15 @@ static void describe_entry(const struct tool_entry *entry, char *out, size_t siz
 {
     out[0] = '\0';
     append_word(out, size, entry->name);
-    append(out, size, entry->off[0] ? " (off)" : ": ");
+    buf_extend(out, size, "%s", entry->off[0] ? " (off)" : ": ");
     for (size_t i = 0; !entry->off[0] && i < entry->grant_count; i++) {
-        append(out, size, i ? ", " : "");
+        buf_extend(out, size, "%s", i ? ", " : "");
         describe_grant(&entry->grants[i], out, size);
     }
     if (!entry->off[0] && entry->trust_hints) {
-        append(out, size, entry->grant_count ? ", what only reads" : "what only reads");
+        buf_extend(out, size, "%s", entry->grant_count ? ", what only reads" : "what only reads");
     } else if (!entry->off[0] && entry->grant_count == 0) {
-        append(out, size, "nothing");
+        buf_extend(out, size, "nothing");
     }
 }
 
@@ -117,7 +111,7 @@ static void summarise_entry(const struct tool_entry *entry, char *out, size_t si
     append_word(out, size, entry->name);
     (void)snprintf(count, sizeof count, " (%zu granted%s)", entry->grant_count,
                    entry->trust_hints ? ", and what only reads" : "");
-    append(out, size, entry->off[0] ? " (off)" : count);
+    buf_extend(out, size, "%s", entry->off[0] ? " (off)" : count);
 }
 
 static void list_entries(const struct tools_file *file, const char *separator,
@@ -135,11 +129,11 @@ static void list_entries(const struct tools_file *file, const char *separator,
         }
         if (used + strlen(text) > size) {
             (void)snprintf(text, sizeof text, " and %zu more", file->count - i);
-            append(out, size, text);
+            buf_extend(out, size, "%s", text);
             return;
         }
-        append(out, size, i ? separator : "");
-        append(out, size, text);
+        buf_extend(out, size, "%s", i ? separator : "");
+        buf_extend(out, size, "%s", text);
     }
 }
 
@@ -174,9 +168,8 @@ static void add_fact(const struct box_spec *spec, const struct tool_entry *entry
                    : r < 0       ? fail.text
                                  : path);
     if (r == 0 && entry->trust_hints) {
-        size_t used = strlen(fact->text);
-        (void)snprintf(fact->text + used, sizeof fact->text - used,
-                       "; what only reads, only the server itself says (trust_hints)");
+        buf_extend(fact->text, sizeof fact->text,
+                   "; what only reads, only the server itself says (trust_hints)");
     }
 }
 

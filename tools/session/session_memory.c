@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/loop.h"
@@ -76,10 +77,9 @@ static void memory_ask(struct session *session, uint64_t used_bytes, uint64_t st
 /* Names of states dropped one after the other go into one list. */
 static void session_tell_dropped(struct session *session, const char *name)
 {
-    size_t used = strlen(session->next_result.before);
-    if (used > 0 && session->next_result.tells_dropped) {
-        (void)snprintf(session->next_result.before + used,
-                       sizeof session->next_result.before - used, ", \"%s\"", name);
+    if (session->next_result.before[0] && session->next_result.tells_dropped) {
+        buf_extend(session->next_result.before, sizeof session->next_result.before, ", \"%s\"",
+                   name);
     } else {
         session_tell(session, "memory was short, named states dropped: \"%s\"", name);
         session->next_result.tells_dropped = true;

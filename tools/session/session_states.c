@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/clock.h"
 #include "tools/session/memory_policy.h"
 #include "tools/session/session_internal.h"
@@ -375,13 +376,12 @@ static bool has_names(const struct history *history)
 /* Writes the names of all named states, each after a space. */
 static void list_names(const struct history *history, char *out, size_t size)
 {
-    size_t used = 0;
-    for (unsigned i = 0; i < history->named_count && used < size; i++) {
-        used += (size_t)snprintf(out + used, size - used, "%s \"%s\"", i ? "," : "",
-                                 history->named[i].name);
+    out[0] = '\0';
+    for (unsigned i = 0; i < history->named_count; i++) {
+        buf_extend(out, size, "%s \"%s\"", i ? "," : "", history->named[i].name);
     }
-    if (history->left.cell > 0 && used < size) {
-        (void)snprintf(out + used, size - used, "%s \"" RUN_LEFT "\"", used ? "," : "");
+    if (history->left.cell > 0) {
+        buf_extend(out, size, "%s \"" RUN_LEFT "\"", out[0] ? "," : "");
     }
 }
 
