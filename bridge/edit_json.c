@@ -356,14 +356,6 @@ static bool is_as_wanted(const struct file *file, const struct buf *out, const c
            json_equal(edited.root, wanted);
 }
 
-static int write_new(const char *section, const struct bridge_server *server, struct buf *out)
-{
-    json_auto_t *root = json_pack("{s:{s:O}}", section, server->name, server->entry);
-    defer_free char *text = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
-    buf_append_text(out, text ? text : "");
-    return text && buf_append_text(out, "\n") == 0 ? BRIDGE_EDIT_ADDED : -ENOMEM;
-}
-
 int edit_json(const char *section, const struct bridge_server *server, const char *text,
               size_t size, struct buf *out, struct fail *ret_fail)
 {
@@ -373,7 +365,8 @@ int edit_json(const char *section, const struct bridge_server *server, const cha
         first++;
     }
     if (first == size) {
-        return server->entry ? write_new(section, server, out) : BRIDGE_EDIT_SAME;
+        text = "{}\n";
+        size = 3;
     }
     int r = file_read(&file, text, size, ret_fail);
     if (r < 0) {

@@ -62,9 +62,7 @@ static const json_t *find_setting(const json_t *rows, const char *name, const ch
 
 static void append_lack(struct buf *out, const json_t *row, const json_t *ours)
 {
-    const char *value = record_text(row, "value");
-    buf_appendf(out, "the record had --%s ", record_text(row, "name"));
-    record_escape_line(out, value, strlen(value));
+    record_fill(out, row, "the record had --{name} {value}", record_escape_line);
     if (ours) {
         buf_appendf(out, ", replay has %s\n", record_text(ours, "value"));
     } else {
@@ -146,8 +144,7 @@ static void take_settings(struct options *options, const struct record_book *boo
     const char *version = record_text(book->start, "python");
     /* Ours may be unknown until it has started. */
     if (version[0] && python.version[0] && strcmp(version, python.version) != 0) {
-        buf_append_text(&out, "the record had CPython ");
-        record_escape_line(&out, version, strlen(version));
+        record_fill(&out, book->start, "the record had CPython {python}", record_escape_line);
         buf_appendf(&out, ", replay has %s\n", python.version);
     }
     print(&out);
@@ -285,8 +282,7 @@ static void append_name(struct buf *out, const struct record_entry *entry)
     const char *session = record_text(entry->event, "session");
     record_title(entry, out);
     if (session[0] && strcmp(session, "default") != 0) {
-        buf_append_text(out, " of session ");
-        record_escape_line(out, session, strlen(session));
+        record_fill(out, entry->event, " of session {session}", record_escape_line);
     }
 }
 

@@ -179,15 +179,6 @@ static void take_event(struct follower *follower, const json_t *event)
     }
 }
 
-/* Goes through the events. follower: its book is read, and it has space for the rest. */
-static void follow(struct follower *follower)
-{
-    for (size_t i = 0; i < follower->call_most; i++) {
-        take_event(follower, json_array_get(follower->book->events, i));
-    }
-    find_live(follower);
-}
-
 static int make_entries(struct record_book *book)
 {
     size_t count = json_array_size(book->events);
@@ -199,7 +190,10 @@ static int make_entries(struct record_book *book)
     book->entries = calloc(count + 1, sizeof *book->entries);
     bool made = follower.by_call && follower.numbers && follower.states && book->entries;
     if (made) {
-        follow(&follower);
+        for (size_t i = 0; i < count; i++) {
+            take_event(&follower, json_array_get(book->events, i));
+        }
+        find_live(&follower);
     }
     free(follower.by_call);
     json_decref(follower.numbers);

@@ -95,13 +95,20 @@ static void append_lines(struct buf *out, const char *sign, const char *text, si
     }
 }
 
-static bool same_text(const char *name, const struct buf *was, const struct buf *now,
+/* Appends one part of a result. */
+typedef void (*append_fn)(const json_t *result, const char *name, struct buf *out);
+
+static bool same_part(const char *name, append_fn append, const json_t *was, const json_t *now,
                       struct buf *out)
 {
+    const json_t *const results[] = {was, now};
     OWNED(buf_done) struct buf one = BUF_EMPTY;
     OWNED(buf_done) struct buf other = BUF_EMPTY;
-    append_fixed(&one, buf_bytes(was), buf_size(was));
-    append_fixed(&other, buf_bytes(now), buf_size(now));
+    for (unsigned i = 0; i < 2; i++) {
+        OWNED(buf_done) struct buf text = BUF_EMPTY;
+        append(results[i], name, &text);
+        append_fixed(i ? &other : &one, buf_bytes(&text), buf_size(&text));
+    }
     if (buf_size(&one) == buf_size(&other) &&
         (buf_size(&one) == 0 || memcmp(buf_bytes(&one), buf_bytes(&other), buf_size(&one)) == 0)) {
         return true;
@@ -114,17 +121,13 @@ static bool same_text(const char *name, const struct buf *was, const struct buf 
     return false;
 }
 
-static bool same_member(const char *name, const json_t *was, const json_t *now, struct buf *out)
+static void append_member(const json_t *result, const char *name, struct buf *out)
 {
-    OWNED(buf_done) struct buf one = BUF_EMPTY;
-    OWNED(buf_done) struct buf other = BUF_EMPTY;
-    buf_append(&one, record_text(was, name), json_string_length(json_object_get(was, name)));
-    buf_append(&other, record_text(now, name), json_string_length(json_object_get(now, name)));
-    return same_text(name, &one, &other, out);
+    buf_append(out, record_text(result, name), json_string_length(json_object_get(result, name)));
 }
 
 /* "crashed, signal 6" */
-static void append_outcome(struct buf *out, const json_t *result)
+static void append_outcome(const json_t *result, const char *, struct buf *out)
 {
     static const char *const numbers[] = {"exit_code", "signal"};
     buf_append_text(out, record_text(result, "outcome"));
@@ -136,25 +139,7 @@ static void append_outcome(struct buf *out, const json_t *result)
     }
 }
 
-static bool same_outcome(const json_t *was, const json_t *now, struct buf *out)
-{
-    OWNED(buf_done) struct buf one = BUF_EMPTY;
-    OWNED(buf_done) struct buf other = BUF_EMPTY;
-    append_outcome(&one, was);
-    append_outcome(&other, now);
-    return same_text("outcome", &one, &other, out);
-}
-
 /* --- output --- */
-
-static bool same_stream(const char *stream, const json_t *was, const json_t *now, struct buf *out)
-{
-    OWNED(buf_done) struct buf one = BUF_EMPTY;
-    OWNED(buf_done) struct buf other = BUF_EMPTY;
-    record_join_output(was, stream, &one);
-    record_join_output(now, stream, &other);
-    return same_text(stream, &one, &other, out);
-}
 
 static const char *hash_of(const json_t *result, char out[SHA256_TEXT])
 {
@@ -173,8 +158,8 @@ static bool same_output(const json_t *was, const json_t *now, struct buf *out)
     char one[SHA256_TEXT];
     char other[SHA256_TEXT];
     if (!json_object_get(was, "output_sha256")) {
-        bool same = same_stream("stdout", was, now, out);
-        return same_stream("stderr", was, now, out) && same;
+        bool same = same_part("stdout", record_join_output, was, now, out);
+        return same_part("stderr", record_join_output, was, now, out) && same;
     }
     if (strcmp(hash_of(was, one), hash_of(now, other)) == 0) {
         return true;
@@ -219,9 +204,9 @@ static bool same_images(const json_t *was, const json_t *now, record_pixels_fn p
 bool record_compare(const json_t *was, const json_t *now, record_pixels_fn pixels, void *arg,
                     struct buf *out)
 {
-    bool same = same_outcome(was, now, out);
+    bool same = same_part("outcome", append_outcome, was, now, out);
     same = same_output(was, now, out) && same;
-    same = same_member("value", was, now, out) && same;
-    same = same_member("traceback", was, now, out) && same;
+    same = same_part("value", append_member, was, now, out) && same;
+    same = same_part("traceback", append_member, was, now, out) && same;
     return same_images(was, now, pixels, arg, out) && same;
 }

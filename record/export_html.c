@@ -57,30 +57,18 @@ static void append_style(struct buf *out)
     buf_append_text(out, page_style);
 }
 
-static void escaped(struct buf *out, const json_t *object, const char *name)
-{
-    record_escape_html(out, record_text(object, name),
-                       json_string_length(json_object_get(object, name)));
-}
-
-static size_t count_lines(const char *text, size_t size)
-{
-    size_t lines = 0;
-    for (const char *at = text; (at = memchr(at, '\n', size - (size_t)(at - text))); at++) {
-        lines++;
-    }
-    return lines;
-}
-
 /* Appends text as a block; a long one is folded. */
 static void append_block(struct buf *out, const char *class, const char *before, const char *text,
                          size_t size)
 {
-    size_t lines = size > 0 ? count_lines(text, size) : 0;
-    bool folded = lines > LINES_SHOWN;
+    size_t lines = 0;
     if (size == 0) {
         return;
     }
+    for (const char *at = text; (at = memchr(at, '\n', size - (size_t)(at - text))); at++) {
+        lines++;
+    }
+    bool folded = lines > LINES_SHOWN;
     if (folded) {
         buf_appendf(out, "<details><summary>%zu lines</summary>", lines);
     }
@@ -231,9 +219,7 @@ static void append_entry(struct buf *out, const struct record_entry *entry, size
     buf_append_text(out, "</span>");
     append_clock(out, entry->event);
     if (session[0] && strcmp(session, "default") != 0) {
-        buf_append_text(out, "<em>session ");
-        escaped(out, entry->event, "session");
-        buf_append_text(out, "</em>");
+        record_fill(out, entry->event, "<em>session {session}</em>", record_escape_html);
     }
     if (fate[0]) {
         buf_appendf(out, "<em>%s</em>", fate);
@@ -271,13 +257,8 @@ static void append_settings(struct buf *out, const struct record_book *book)
     buf_append_text(out, "<details><summary>Changed settings</summary><table>\n");
     json_array_foreach (json_object_get(book->start, "settings"), i, row) {
         if (strcmp(record_text(row, "source"), "default") != 0) {
-            buf_append_text(out, "<tr><td>");
-            escaped(out, row, "name");
-            buf_append_text(out, "</td><td>");
-            escaped(out, row, "value");
-            buf_append_text(out, "</td><td>");
-            escaped(out, row, "source");
-            buf_append_text(out, "</td></tr>\n");
+            record_fill(out, row, "<tr><td>{name}</td><td>{value}</td><td>{source}</td></tr>\n",
+                        record_escape_html);
         }
     }
     buf_append_text(out, "</table></details>\n");
@@ -292,13 +273,10 @@ void record_export_html(const struct record_book *book, const char *session, str
     record_escape_html(out, book->name, strlen(book->name));
     buf_append_text(out, "</title></head>\n<body><header><h1>");
     record_escape_html(out, book->name, strlen(book->name));
-    buf_append_text(out, "</h1><p>Sandpiper ");
-    escaped(out, book->start, "version");
-    buf_append_text(out, ", isolation level ");
-    escaped(out, book->start, "isolation");
-    buf_append_text(out, ", CPython ");
-    escaped(out, book->start, "python");
-    buf_append_text(out, ". Everything below the headings was written by code or by a model.</p>");
+    record_fill(out, book->start,
+                "</h1><p>Sandpiper {version}, isolation level {isolation}, CPython {python}. "
+                "Everything below the headings was written by code or by a model.</p>",
+                record_escape_html);
     append_settings(out, book);
     buf_append_text(out, "</header>\n<nav><details open><summary>Outline</summary><ol>\n");
     for (size_t i = 0; i < book->count; i++) {

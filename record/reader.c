@@ -152,25 +152,11 @@ static bool is_truth(const json_t *value)
     return json_is_boolean(value);
 }
 
-static bool are_texts(const json_t *value)
-{
-    return is_array_of(value, is_text);
-}
-
-static bool are_pieces(const json_t *value)
-{
-    return is_array_of(value, is_piece);
-}
-
-static bool are_objects(const json_t *value)
-{
-    return is_array_of(value, is_object);
-}
-
 /* The members that readers rely on, by their types. */
 static const struct {
     bool (*is)(const json_t *value);
     const char *names; /* a blank between them */
+    bool is_list;      /* of such values */
 } members[] = {
     {is_text,
      "answer arguments_sha256 code code_sha256 content_sha256 decision error_message "
@@ -182,10 +168,10 @@ static const struct {
      "output_bytes port restored_cell seq signal size timeout_ms to v"},
     {is_cell, "cell"},
     {is_truth, "cut failed is_error sent"},
-    {are_texts, "file_kinds file_sizes notes"},
-    {are_pieces, "output"},
+    {is_text, "file_kinds file_sizes notes", .is_list = true},
+    {is_piece, "output", .is_list = true},
     {is_object, "arguments"},
-    {are_objects, "content images installed protections settings"},
+    {is_object, "content images installed protections settings", .is_list = true},
 };
 
 static bool has_name(const char *names, const char *name)
@@ -206,7 +192,8 @@ static bool has_type(const char *name, const json_t *value)
     while (i < sizeof members / sizeof *members && !has_name(members[i].names, name)) {
         i++;
     }
-    return i == sizeof members / sizeof *members || members[i].is(value);
+    return i == sizeof members / sizeof *members ||
+           (members[i].is_list ? is_array_of(value, members[i].is) : members[i].is(value));
 }
 
 static bool is_kind(const char *kind)

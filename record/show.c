@@ -18,10 +18,31 @@ struct page {
     const char *const *colours;
 };
 
-static void text_of(struct buf *out, const json_t *object, const char *name)
+void record_fill(struct buf *out, const json_t *object, const char *text,
+                 void (*escape)(struct buf *out, const char *text, size_t size))
 {
-    const json_t *value = json_object_get(object, name);
-    record_escape_line(out, record_text(object, name), json_string_length(value));
+    while (*text) {
+        size_t size = strcspn(text, "{");
+        char name[32];
+        buf_append(out, text, size);
+        text += size;
+        if (*text) {
+            size = strcspn(text, "}");
+            (void)snprintf(name, sizeof name, "%.*s", (int)size - 1, text + 1);
+            const json_t *value = json_object_get(object, name);
+            if (json_is_integer(value)) {
+                buf_appendf(out, "%lld", (long long)json_integer_value(value));
+            } else {
+                escape(out, record_text(object, name), json_string_length(value));
+            }
+            text += size + 1;
+        }
+    }
+}
+
+static void fill(struct buf *out, const json_t *object, const char *text)
+{
+    record_fill(out, object, text, record_escape_line);
 }
 
 /* Appends several lines in one colour, indented. */
@@ -83,8 +104,7 @@ static void show_cell(const struct page *page, const struct record_entry *entry)
     record_title(entry, out);
     buf_append_text(out, page->colours[NORMAL]);
     if (strcmp(record_text(entry->event, "session"), "default") != 0) {
-        buf_append_text(out, "  session ");
-        text_of(out, entry->event, "session");
+        fill(out, entry->event, "  session {session}");
     }
     buf_append_text(out, "  ");
     record_clock(entry->event, out);
@@ -108,57 +128,39 @@ static void list_installed(struct buf *out, const json_t *event)
     size_t i = 0;
     json_t *item = NULL;
     json_array_foreach (json_object_get(event, "installed"), i, item) {
-        buf_append_text(out, i ? ", " : ": ");
-        text_of(out, item, "name");
-        buf_append_text(out, " ");
-        text_of(out, item, "version");
+        fill(out, item, i ? ", {name} {version}" : ": {name} {version}");
     }
 }
 
 void record_title(const struct record_entry *entry, struct buf *out)
 {
+    static const char *const rows[][2] = {
+        {"network", "network {host}:{port} {decision}: {rule}"},
+        {"missed", "{missed} more connections or calls of tools by code, of which nothing is here"},
+        {"question", "asked the user: {subject}: {answer}"},
+        {"undo", "{text}"},
+        {"restore", "{text}"},
+        {"checkpoint", "checkpoint \"{name}\" {saved}"},
+        {"job", "goes on as job {job}"},
+    };
     const json_t *event = entry->event;
     const json_t *arguments = json_object_get(event, "arguments");
     const char *kind = entry->kind;
-    json_int_t cell = record_number(event, "cell", 0);
-    if (strcmp(kind, "cell") == 0 && cell > 0) {
-        buf_appendf(out, "cell %lld", (long long)cell);
+    const char *text = NULL;
+    for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
+        text = strcmp(kind, rows[i][0]) == 0 ? rows[i][1] : text;
+    }
+    if (text) {
+        fill(out, event, text);
     } else if (strcmp(kind, "cell") == 0) {
-        buf_append_text(out, "no cell");
-    } else if (strcmp(kind, "network") == 0) {
-        buf_append_text(out, "network ");
-        text_of(out, event, "host");
-        buf_appendf(out, ":%lld ", (long long)record_number(event, "port", 0));
-        text_of(out, event, "decision");
-        buf_append_text(out, ": ");
-        text_of(out, event, "rule");
-    } else if (strcmp(kind, "missed") == 0) {
-        buf_appendf(out,
-                    "%lld more connections or calls of tools by code, of which nothing is here",
-                    (long long)record_number(event, "missed", 0));
+        fill(out, event, record_number(event, "cell", 0) > 0 ? "cell {cell}" : "no cell");
     } else if (strcmp(kind, "install") == 0) {
         bool failed = json_is_true(json_object_get(event, "failed"));
-        buf_append_text(out, failed ? "not installed: " : "installed");
-        text_of(out, event, "message");
+        fill(out, event, failed ? "not installed: {message}" : "installed{message}");
         list_installed(out, event);
-    } else if (strcmp(kind, "question") == 0) {
-        buf_append_text(out, "asked the user: ");
-        text_of(out, event, "subject");
-        buf_append_text(out, ": ");
-        text_of(out, event, "answer");
-    } else if (strcmp(kind, "undo") == 0 || strcmp(kind, "restore") == 0) {
-        text_of(out, event, "text");
-    } else if (strcmp(kind, "checkpoint") == 0) {
-        buf_append_text(out, "checkpoint \"");
-        text_of(out, event, "name");
-        buf_append_text(out, "\" ");
-        text_of(out, event, "saved");
-    } else if (strcmp(kind, "job") == 0) {
-        buf_appendf(out, "goes on as job %lld", (long long)record_number(event, "job", 0));
     } else if (record_text(event, "tool")[0]) {
-        text_of(out, event, "tool");
-        buf_append_text(out, record_text(arguments, "path")[0] ? " " : "");
-        text_of(out, arguments, "path");
+        fill(out, event, "{tool}");
+        fill(out, arguments, record_text(arguments, "path")[0] ? " {path}" : "");
     } else {
         record_escape_line(out, kind, strlen(kind));
     }
@@ -188,13 +190,8 @@ static void show_start(const struct page *page, const struct record_book *book)
 {
     struct buf *out = page->out;
     buf_appendf(out, "%s%s%s\n", page->colours[BOLD], book->name, page->colours[NORMAL]);
-    buf_append_text(out, "Sandpiper ");
-    text_of(out, book->start, "version");
-    buf_append_text(out, ", isolation level ");
-    text_of(out, book->start, "isolation");
-    buf_append_text(out, ", CPython ");
-    text_of(out, book->start, "python");
-    buf_append_text(out, "\n\n");
+    fill(out, book->start,
+         "Sandpiper {version}, isolation level {isolation}, CPython {python}\n\n");
 }
 
 void record_show(const struct record_book *book, bool colours, struct buf *out)
@@ -210,9 +207,7 @@ void record_show(const struct record_book *book, bool colours, struct buf *out)
         }
     }
     if (book->end) {
-        buf_append_text(out, "The server exited: ");
-        text_of(out, book->end, "why");
-        buf_append_text(out, "\n");
+        fill(out, book->end, "The server exited: {why}\n");
     }
 }
 
@@ -295,13 +290,7 @@ static void append_setting(const struct record_book *book, const char *flag, str
     json_array_foreach (json_object_get(book->start, "settings"), i, row) {
         const char *name = record_text(row, "name");
         if (strlen(name) == size && strncmp(name, flag, size) == 0) {
-            buf_append_text(out, "  setting: --");
-            text_of(out, row, "name");
-            buf_append_text(out, " ");
-            text_of(out, row, "value");
-            buf_append_text(out, " (");
-            text_of(out, row, "source");
-            buf_append_text(out, ")\n");
+            fill(out, row, "  setting: --{name} {value} ({source})\n");
         }
     }
 }
@@ -318,8 +307,7 @@ static void why_cell(const struct record_book *book, const struct record_entry *
         return;
     }
     buf_appendf(out, "cell %lld: ", (long long)record_number(entry->event, "cell", 0));
-    text_of(out, result, record_text(result, "refusal")[0] ? "refusal" : "status");
-    buf_append_text(out, "\n");
+    fill(out, result, record_text(result, "refusal")[0] ? "{refusal}\n" : "{status}\n");
     if (setting && strcmp(setting, "timeout") == 0 &&
         json_object_get(json_object_get(entry->event, "arguments"), "timeout_s")) {
         buf_append_text(out, "  setting: timeout_s of the call\n");

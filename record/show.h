@@ -21,5 +21,9 @@ bool record_verdict(const struct record_reading *reading, struct buf *out);
 /* Appends what the entry is, on one line: "cell 3", "write_file data.csv". */
 void record_title(const struct record_entry *entry, struct buf *out);
 
+/* Appends text in which "{name}" stands for that member of object, a text or an integer. */
+void record_fill(struct buf *out, const json_t *object, const char *text,
+                 void (*escape)(struct buf *out, const char *text, size_t size));
+
 /* Appends the time of day of an event, on one line: "10:15:02". */
 void record_clock(const json_t *event, struct buf *out);

@@ -124,19 +124,14 @@ static json_t *fetch_request(const struct install_sources *sources,
                              const struct install_input *input)
 {
     const struct install_config *config = sources->config;
-    json_t *request = json_pack(
-        "{s:s, s:O, s:b, s:o, s:b, s:b, s:b, s:b, s:b, s:o, s:o}", "step", "fetch", "packages",
-        input->packages, "upgrade", input->upgrade, "extra_index_urls", extra_urls_of(sources),
-        "no_index", config->no_index, "find_links", config->find_links != NULL, "constraint",
-        config->constraint != NULL, "cert", config->index_cert != NULL, "only_binary",
-        !config->allow_sdist, "layers", layers_of(input), "credentials", credentials_of(sources));
-    if (request && sources->count > 0) {
-        (void)json_object_set_new(request, "index_url", json_string(sources->urls[0].clean));
-    }
-    if (request && input->built) {
-        (void)json_object_set_new(request, "built", json_deep_copy(input->built));
-    }
-    return request;
+    return json_pack(
+        "{s:s, s:O, s:b, s:o, s:b, s:b, s:b, s:b, s:b, s:o, s:o, s:s*, s:o*}", "step", "fetch",
+        "packages", input->packages, "upgrade", input->upgrade, "extra_index_urls",
+        extra_urls_of(sources), "no_index", config->no_index, "find_links",
+        config->find_links != NULL, "constraint", config->constraint != NULL, "cert",
+        config->index_cert != NULL, "only_binary", !config->allow_sdist, "layers", layers_of(input),
+        "credentials", credentials_of(sources), "index_url",
+        sources->count > 0 ? sources->urls[0].clean : NULL, "built", json_deep_copy(input->built));
 }
 
 /* The names of the files that FETCH has left for the step. */

@@ -80,18 +80,12 @@ void result_send_running(struct rpc_call *call, const struct run *run, const str
 {
     OWNED(buf_done) struct buf text = BUF_EMPTY;
     json_t *structured = NULL;
-    json_t *blocks = json_array();
     if (rpc_call_wants_structured(call)) {
         structured = structured_text(structured_running(run, printed, status), ended, &text);
     }
-    if (!structured && (buf_append_text(&text, ended) < 0 || output_compose(printed, &text) < 0 ||
-                        buf_appendf(&text, "%s\n", status) < 0)) {
-        json_decref(blocks);
-        blocks = NULL;
-    }
-    if (json_array_append_new(blocks, first_block(&text)) < 0) {
-        json_decref(blocks);
-        blocks = NULL;
-    }
+    bool made =
+        structured || (buf_append_text(&text, ended) == 0 && output_compose(printed, &text) == 0 &&
+                       buf_appendf(&text, "%s\n", status) == 0);
+    json_t *blocks = made ? json_pack("[o]", first_block(&text)) : NULL;
     rpc_call_result(call, blocks, structured, /* is_error= */ false);
 }
