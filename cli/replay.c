@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/embed.h"
 #include "base/own.h"
+#include "base/parse.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
 #include "cli/own_client.h"
@@ -107,15 +108,6 @@ static void take_seed(struct options *options, const json_t *row)
     }
 }
 
-/* Whether the word is one of these, which a NULL ends. */
-static bool is_one_of(const char *word, const char *const *words)
-{
-    while (*words && strcmp(word, *words) != 0) {
-        words++;
-    }
-    return *words != NULL;
-}
-
 /* Takes what may be taken of the record's settings, and says what else it had. */
 static void take_settings(struct options *options, const struct record_book *book)
 {
@@ -131,11 +123,11 @@ static void take_settings(struct options *options, const struct record_book *boo
     json_t *row = NULL;
     json_array_foreach (json_object_get(book->start, "settings"), i, row) {
         const char *name = record_text(row, "name");
-        if (is_one_of(name, limits)) {
+        if (parse_is_among(name, limits)) {
             take_limit(options, ours, row, &out);
         } else if (strcmp(name, "seed") == 0) {
             take_seed(options, row);
-        } else if (is_one_of(name, named) && !is_default(row) &&
+        } else if (parse_is_among(name, named) && !is_default(row) &&
                    !find_setting(ours, name, record_text(row, "value"))) {
             append_lack(&out, row, NULL);
         }

@@ -25,13 +25,8 @@ def take(control):
             return fields, fds
     except (OSError, ValueError, StopIteration):
         pass
-    close(fds)
+    frames.close(fds)
     return None
-
-
-def close(fds):
-    for fd in fds:
-        os.close(fd)
 
 
 def fork(session, taken, mask, children, fork_process):
@@ -49,7 +44,7 @@ def fork(session, taken, mask, children, fork_process):
             serve(session, fields, fds, mask, children)
         finally:
             os._exit(frames.EXIT_FAILED)
-    close(fds)
+    frames.close(fds)
 
 
 def serve(session, fields, fds, mask, children):

@@ -42,8 +42,7 @@ for public in ToolError, Blob:
 def from_session(session, _, fds):
     """The server has sent a new socket, for this process alone."""
     os.dup2(fds.pop(), CALLS_FD, False)
-    for fd in fds:
-        os.close(fd)
+    frames.close(fds)
     old, socket = channel["socket"], _socket.socket(fileno=CALLS_FD)
     if old is not None:
         old.detach()

@@ -60,6 +60,11 @@ def rights(fds):
     return [(SOL_SOCKET, SCM_RIGHTS, b"".join(fd.to_bytes(4, sys.byteorder) for fd in fds))]
 
 
+def close(fds):
+    for fd in fds:
+        os.close(fd)
+
+
 def receive(control, size, fds):
     """Exactly size bytes, or b"" at end of file; appends descriptors that arrive with them to fds."""
     data = b""

@@ -248,8 +248,7 @@ def output_of(command, written, limit, layers):
                 data += part
         return b""
     finally:
-        for fd in fds + [null]:
-            os.close(fd)
+        load("frames").close(fds + [null])
         if pid:
             os.kill(pid, SIGKILL)
             has_succeeded(pid)

@@ -41,8 +41,7 @@ def connect(session, fds):
         for number in (_signal.SIGUSR1, TRACE_SIGNAL):
             faulthandler.register(number, file=TRACE_FD, all_threads=False)
     session.greets = len(fds) > 4 and os.dup2(fds[4], load("changes").GREETING_FD, False)
-    for fd in fds:
-        os.close(fd)
+    frames.close(fds)
 
 
 def prepare(options):

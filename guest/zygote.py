@@ -112,8 +112,7 @@ class Spare:
             try:
                 control.close()
                 self.socket.close()
-                for fd in not_its_own:
-                    os.close(fd)
+                frames.close(not_its_own)
                 load("opening").main(theirs, options, notes)
             finally:
                 os._exit(frames.EXIT_FAILED)
@@ -185,5 +184,4 @@ def main(options):
         if verb == "session":
             start_session(control, spare, options, notes, fields, fds)
             spare, sessions = None, sessions + 1
-        for fd in fds:
-            os.close(fd)
+        frames.close(fds)

@@ -6,6 +6,7 @@
 
 #include "base/buf.h"
 #include "base/own.h"
+#include "base/parse.h"
 #include "record/escape.h"
 #include "record/export.h"
 #include "rpc/text.h"
@@ -229,17 +230,16 @@ static bool add_install(json_t *cells, const struct record_entry *entry)
 
 static void add_first(json_t *cells, const struct record_book *book)
 {
-    static const char *const shown[] = {"workspace", "mount",      "allow-host",
-                                        "index-url", "find-links", "preinstall"};
+    static const char *const shown[] = {"workspace",  "mount",      "allow-host", "index-url",
+                                        "find-links", "preinstall", NULL};
     OWNED(buf_done) struct buf text = BUF_EMPTY;
     OWNED(buf_done) struct buf list = BUF_EMPTY;
     size_t i = 0;
     json_t *row = NULL;
     json_array_foreach (json_object_get(book->start, "settings"), i, row) {
-        for (unsigned k = 0; k < sizeof shown / sizeof *shown; k++) {
-            if (strcmp(record_text(row, "name"), shown[k]) == 0) {
-                buf_appendf(&list, "%-11s %s\n", shown[k], record_text(row, "value"));
-            }
+        const char *name = record_text(row, "name");
+        if (parse_is_among(name, shown)) {
+            buf_appendf(&list, "%-11s %s\n", name, record_text(row, "value"));
         }
     }
     buf_appendf(&list, "%-11s %s\n", "packages", record_text(book->start, "packages"));

@@ -14,6 +14,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/own.h"
+#include "base/parse.h"
 #include "base/sha256.h"
 #include "record/directory.h"
 #include "rpc/text.h"
@@ -304,12 +305,10 @@ void record_add(struct record *record, const char *kind, json_t *fields)
         add_line(record, "start",
                  record->make_start ? record->make_start(record->start_arg) : json_object());
     }
-    static const char *const borders[] = {"cell", "result", "end"};
-    for (unsigned i = 0; record->missed > 0 && i < sizeof borders / sizeof *borders; i++) {
-        if (strcmp(kind, borders[i]) == 0) {
-            add_line(record, "missed", json_pack("{s:I}", "missed", (json_int_t)record->missed));
-            record->missed = 0;
-        }
+    static const char *const borders[] = {"cell", "result", "end", NULL};
+    if (record->missed > 0 && parse_is_among(kind, borders)) {
+        add_line(record, "missed", json_pack("{s:I}", "missed", (json_int_t)record->missed));
+        record->missed = 0;
     }
     record->caused = strcmp(kind, "cell") == 0 ? 0 : record->caused;
     add_line(record, kind, fields);

@@ -34,8 +34,8 @@ bool mcp_is_first_page(struct rpc_peer *peer, struct rpc_request *request);
 /* Whether the server has views, and a client's capabilities declare that it shows them. */
 bool mcp_ui_declared(const struct rpc_peer *peer, const json_t *capabilities);
 
-/* Whether one more request may stay open; if not, has refused it. */
-bool mcp_may_hold(struct rpc_peer *peer, struct rpc_request *request);
+/* The request as a call that stays open; NULL: it was refused. */
+struct rpc_call *mcp_hold(struct rpc_peer *peer, struct rpc_request *request);
 
 /* Methods that do not exist where tools has no resources, for a client that shows no views; but
  * each client may read a view. */

@@ -38,16 +38,14 @@ static void listen_open(struct rpc_peer *peer, struct rpc_request *request)
         peer->tools.tasks && mcp_tasks_missing(peer, request)) {
         return;
     }
-    if (!mcp_may_hold(peer, request)) {
+    struct rpc_call *call = mcp_hold(peer, request);
+    if (!call) {
         return;
     }
-    bool written = buf_append_text(&peer->out, head) == 0 &&
-                   rpc_text_dump(&peer->out, request->id) == 0 &&
-                   buf_append_text(&peer->out, "}}}\n") == 0;
-    struct rpc_call *call = written ? call_new(peer, request) : NULL;
-    if (!call) {
+    if (buf_append_text(&peer->out, head) < 0 || rpc_text_dump(&peer->out, call->request.id) < 0 ||
+        buf_append_text(&peer->out, "}}}\n") < 0) {
         buf_cut(&peer->out, before);
-        peer_respond(peer, request, NULL, MCP_KEEP_UNSAID);
+        call_respond(call, NULL, MCP_KEEP_UNSAID);
         return;
     }
     call->subscription = true;

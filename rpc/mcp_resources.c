@@ -11,19 +11,6 @@ static bool have_resources(struct rpc_peer *peer, struct rpc_request *request)
     return false;
 }
 
-/* The request as a call; NULL: it was refused. */
-static struct rpc_call *hold(struct rpc_peer *peer, struct rpc_request *request)
-{
-    if (!mcp_may_hold(peer, request)) {
-        return NULL;
-    }
-    struct rpc_call *call = call_new(peer, request);
-    if (!call) {
-        peer_respond(peer, request, NULL, MCP_KEEP_NOT);
-    }
-    return call;
-}
-
 void mcp_resources_list(struct rpc_peer *peer, struct rpc_request *request)
 {
     const json_t *cursor = json_object_get(request->params, "cursor");
@@ -39,7 +26,7 @@ void mcp_resources_list(struct rpc_peer *peer, struct rpc_request *request)
         peer_respond(peer, request, json_pack("{s:[o*]}", "resources", view), MCP_KEEP_LONG);
         return;
     }
-    struct rpc_call *call = hold(peer, request);
+    struct rpc_call *call = mcp_hold(peer, request);
     if (call) {
         peer->tools.resources->list(peer->tools.ctx, call, json_string_value(cursor));
     }
@@ -74,7 +61,7 @@ void mcp_resources_read(struct rpc_peer *peer, struct rpc_request *request)
                     NULL);
         return;
     }
-    struct rpc_call *call = hold(peer, request);
+    struct rpc_call *call = mcp_hold(peer, request);
     if (call && peer->tools.resources) {
         peer->tools.resources->read(peer->tools.ctx, call, name);
     } else if (call) {

@@ -64,14 +64,18 @@ void mcp_tools_list(struct rpc_peer *peer, struct rpc_request *request)
     peer_respond(peer, request, result, MCP_KEEP_LONG);
 }
 
-bool mcp_may_hold(struct rpc_peer *peer, struct rpc_request *request)
+struct rpc_call *mcp_hold(struct rpc_peer *peer, struct rpc_request *request)
 {
-    if (peer->call_count < LIMIT_CALLS_IN_FLIGHT) {
-        return true;
+    if (peer->call_count >= LIMIT_CALLS_IN_FLIGHT) {
+        peer_refuse(peer, request, RPC_INTERNAL_ERROR,
+                    "Too many calls in flight; wait until one has finished", NULL);
+        return NULL;
     }
-    peer_refuse(peer, request, RPC_INTERNAL_ERROR,
-                "Too many calls in flight; wait until one has finished", NULL);
-    return false;
+    struct rpc_call *call = call_new(peer, request);
+    if (!call) {
+        peer_respond(peer, request, NULL, MCP_KEEP_UNSAID);
+    }
+    return call;
 }
 
 /* "Unknown tool: bash. run_python runs it. Tools: run_python, write_file" */
@@ -109,17 +113,15 @@ void mcp_tools_call(struct rpc_peer *peer, struct rpc_request *request)
                     "Invalid params: arguments must be an object", NULL);
         return;
     }
-    if (!mcp_may_hold(peer, request)) {
-        return;
-    }
     json_auto_t *arguments = json_is_object(sent) ? json_incref(sent) : json_object();
-    struct rpc_call *call = arguments ? call_new(peer, request) : NULL;
+    struct rpc_call *call = mcp_hold(peer, request);
     if (!call) {
-        peer_respond(peer, request, NULL, MCP_KEEP_UNSAID);
         return;
     }
     const char *text = rpc_text_plain(name);
-    if (!text || !peer->tools.start(peer->tools.ctx, call, text, arguments)) {
+    if (!arguments) {
+        rpc_call_fail(call, RPC_INTERNAL_ERROR, "Out of memory");
+    } else if (!text || !peer->tools.start(peer->tools.ctx, call, text, arguments)) {
         refuse_unknown(call, json_string_value(name));
     }
 }

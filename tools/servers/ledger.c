@@ -81,16 +81,20 @@ void ledger_responded(struct ledger *ledger, unsigned cell, const char *label, u
     }
 }
 
-/* New: label → the sum of a number of the chosen rows, in their order. */
+/* What of a row is summed up. */
+enum { DONE = 1, UNKNOWN = 2, TIME = 4 };
+
+/* New: label → the sum of these parts of the chosen rows, in their order. */
 static json_t *sum(const struct ledger *ledger,
                    bool (*chosen)(const struct ledger_row *row, const void *arg), const void *arg,
-                   uint64_t (*number)(const struct ledger_row *row))
+                   unsigned parts)
 {
     json_t *sums = json_object();
     for (unsigned i = 0; i < ledger->count; i++) {
         const struct ledger_row *row = &ledger->rows[i];
-        uint64_t more = chosen(row, arg) ? number(row) : 0;
-        if (more > 0) {
+        uint64_t more = (parts & DONE ? row->done : 0) + (parts & UNKNOWN ? row->unknown : 0) +
+                        (parts & TIME ? row->ns : 0);
+        if (more > 0 && chosen(row, arg)) {
             json_int_t before = json_integer_value(json_object_get(sums, row->label));
             (void)json_object_set_new(sums, row->label, json_integer(before + (json_int_t)more));
         }
@@ -120,26 +124,6 @@ static void append_sums(struct buf *text, const char *before, json_t *counts, js
     json_decref(times);
 }
 
-static uint64_t number_of_all(const struct ledger_row *row)
-{
-    return row->done + row->unknown;
-}
-
-static uint64_t number_of_done(const struct ledger_row *row)
-{
-    return row->done;
-}
-
-static uint64_t number_of_unknown(const struct ledger_row *row)
-{
-    return row->unknown;
-}
-
-static uint64_t number_of_ns(const struct ledger_row *row)
-{
-    return row->ns;
-}
-
 static bool is_of_cell(const struct ledger_row *row, const void *cell)
 {
     return row->cell == *(const unsigned *)cell;
@@ -147,8 +131,8 @@ static bool is_of_cell(const struct ledger_row *row, const void *cell)
 
 void ledger_list(const struct ledger *ledger, unsigned cell, struct buf *text)
 {
-    append_sums(text, "", sum(ledger, is_of_cell, &cell, number_of_all),
-                sum(ledger, is_of_cell, &cell, number_of_ns));
+    append_sums(text, "", sum(ledger, is_of_cell, &cell, DONE | UNKNOWN),
+                sum(ledger, is_of_cell, &cell, TIME));
 }
 
 struct scope {
@@ -174,10 +158,10 @@ void ledger_take_back(struct ledger *ledger, enum ledger_scope scope, unsigned c
     for (unsigned at = newest; at > 0; at = ledger->rows[at - 1].before) {
         ledger->rows[at - 1].stays = true;
     }
-    append_sums(text, "not undone: ", sum(ledger, is_taken_back, &chosen, number_of_done), NULL);
+    append_sums(text, "not undone: ", sum(ledger, is_taken_back, &chosen, DONE), NULL);
     char before[32];
     (void)snprintf(before, sizeof before, "%sunknown: ", buf_size(text) > 0 ? separator : "");
-    append_sums(text, before, sum(ledger, is_taken_back, &chosen, number_of_unknown), NULL);
+    append_sums(text, before, sum(ledger, is_taken_back, &chosen, UNKNOWN), NULL);
     for (unsigned i = 0; i < ledger->count; i++) {
         struct ledger_row *row = &ledger->rows[i];
         row->gone = row->cell > cell || !row->stays;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/own.h"
+#include "base/parse.h"
 #include "base/word.h"
 #include "rpc/text.h"
 
@@ -96,14 +97,6 @@ static bool is_word(const char *text)
     return text && strcmp(text, word_line(text, shown, sizeof shown)) == 0;
 }
 
-static bool is_one_of(const char *text, const char *const *words)
-{
-    while (text && *words && strcmp(text, *words) != 0) {
-        words++;
-    }
-    return text && *words;
-}
-
 /* New: a member of this kind; NULL: it is another; null: it is left out. */
 static json_t *take(enum kind kind, json_t *value)
 {
@@ -127,7 +120,8 @@ static json_t *take(enum kind kind, json_t *value)
         return take_members(value, json_object_get(value, "anyOf") ? titled_items : plain_items);
     case TEXT:
     case FORMAT:
-        if (json_is_string(value) && !(kind == TEXT ? is_word(text) : is_one_of(text, formats))) {
+        if (json_is_string(value) &&
+            !(kind == TEXT ? is_word(text) : text && parse_is_among(text, formats))) {
             return json_null();
         }
         fits = text != NULL;
