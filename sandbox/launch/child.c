@@ -122,12 +122,12 @@ static int step_descriptors(struct child *child, const struct plan_step *)
 
 static int step_capabilities(struct child *child, const struct plan_step *)
 {
-    for (cap_value_t cap = 0; cap_get_bound(cap) >= 0; cap++) {
-        if (cap_drop_bound(cap) < 0) {
-            return -1;
-        }
+    cap_value_t cap = 0;
+    while (cap_drop_bound(cap) == 0) {
+        cap++;
     }
-    if (cap_reset_ambient() < 0 ||
+    if (errno != EINVAL || cap == 0 || /* the kernel has no such capability */
+        prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 ||
         prctl(PR_SET_SECUREBITS, SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP |
                                      SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_KEEP_CAPS_LOCKED |
                                      SECBIT_NO_CAP_AMBIENT_RAISE |
@@ -233,7 +233,8 @@ static int step_step_down(struct child *child, const struct plan_step *step)
                   setresuid(step->supervisor, step->uid, step->supervisor) < 0)) {
         return -1;
     }
-    if (cap_reset_ambient() < 0 || cap_set_proc(child->setup->no_capabilities) < 0) {
+    if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 ||
+        cap_set_proc(child->setup->no_capabilities) < 0) {
         return -1;
     }
     /* The supervisor keeps two ids: its own, and the guest's to assign. Older kernels (Linux 6.12
