@@ -246,6 +246,14 @@ static bool read_environment(struct python *python, const char *prefix, bool by_
     return true;
 }
 
+/* Mostly the hops of one interpreter are in one prefix, whose lib is a large directory. */
+static bool is_of_library(const char *prefix, char known[PATH_MAX], char *ret_version)
+{
+    bool is = strcmp(prefix, known) == 0 || has_library(prefix, ret_version);
+    (void)snprintf(known, PATH_MAX, "%s", is ? prefix : "");
+    return is;
+}
+
 /* Follows path's symlinks and adds the prefix at each hop. Skips a hop that is in no prefix of
  * Python, such as a symlink in a user's directory: execution starts after it, so no more of the
  * host is shown than needed. */
@@ -253,6 +261,7 @@ static int follow(struct python *python, const struct box_spec *spec, struct fai
 {
     char path[PATH_MAX];
     char prefix[PATH_MAX];
+    char known[PATH_MAX] = "";
     bool found = false;
     bool by_code = false; /* then code chooses everything after it as well */
     (void)snprintf(path, sizeof path, "%s", python->path);
@@ -260,7 +269,7 @@ static int follow(struct python *python, const struct box_spec *spec, struct fai
     for (unsigned hop = 0; hop < PYTHON_LINKS; hop++) {
         by_code = by_code || python_is_named_by_code(spec, path);
         bool environment = prefix_of(path, prefix) && read_environment(python, prefix, by_code);
-        bool library = !environment && *prefix && has_library(prefix, python->version);
+        bool library = !environment && *prefix && is_of_library(prefix, known, python->version);
         if (environment || library) {
             if (!found) {
                 (void)snprintf(python->path, sizeof python->path, "%s", path);
@@ -294,7 +303,7 @@ static int follow(struct python *python, const struct box_spec *spec, struct fai
     }
     char real[PATH_MAX];
     if (!realpath(path, real) || !prefix_of(real, prefix) ||
-        !has_library(prefix, python->version)) {
+        !is_of_library(prefix, known, python->version)) {
         return fail_set(ret_fail, ENOENT, "the standard library of %s (a CPython 3.9 or newer)",
                         python->path);
     }
