@@ -13,6 +13,7 @@
 #include "sandbox/plan/plan.h"
 #include "sandbox/policy/filter.h"
 #include "sandbox/policy/landlock.h"
+#include "sandbox/policy/made_filters.h"
 
 const char *plan_keep(struct plan *plan, const char *fmt, ...)
 {
@@ -144,6 +145,7 @@ int plan_build_init_filter(struct plan *plan, struct fail *ret_fail)
          * rights than its guest. */
         return 0;
     }
+    kept = kept.program ? kept : made_filters[MADE_INIT];
     int r = kept.program ? 0 : filter_build_init(&kept, ret_fail);
     plan->filter_init = kept;
     return r;
@@ -154,8 +156,13 @@ int plan_compile_full(struct plan *plan, struct fail *ret_fail)
     bool landlock = plan->landlock_abi >= LANDLOCK_ABI_LEAST;
     bool scopes = plan->landlock_abi >= LANDLOCK_ABI_SCOPES;
     int r = scopes ? 0 : filter_build_signals(&plan->filter_notified, ret_fail);
-    r = r ? r : filter_build_arguments(landlock, &plan->filter_arguments, ret_fail);
-    return r ? r : filter_build_names(&plan->filter_names, ret_fail);
+    plan->filter_arguments = made_filters[landlock ? MADE_WITH_LANDLOCK : MADE_ARGUMENTS];
+    plan->filter_names = made_filters[MADE_NAMES];
+    if (r == 0 && !plan->filter_names.program) {
+        r = filter_build_arguments(landlock, &plan->filter_arguments, ret_fail);
+        r = r ? r : filter_build_names(&plan->filter_names, ret_fail);
+    }
+    return r;
 }
 
 int plan_build_guest_filters(struct plan *plan, plan_compile_fn compile, struct fail *ret_fail)

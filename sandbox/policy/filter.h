@@ -6,7 +6,7 @@
 #include "base/fail.h"
 
 struct filter_program {
-    struct sock_filter *program; /* heap; the process compiles each once and owns it */
+    struct sock_filter *program; /* heap; a plan's may be of the build (made_filters.h) */
     unsigned count;
     uint32_t arch; /* whose calls it checks: AUDIT_ARCH_* of linux/audit.h; 0: this machine's */
 };

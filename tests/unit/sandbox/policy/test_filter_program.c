@@ -20,6 +20,7 @@
 
 #include "sandbox/plan/plan.h"
 #include "sandbox/policy/filter.h"
+#include "sandbox/policy/made_filters.h"
 #include "sandbox/policy/syscalls.h"
 #include "tests/unit/program.h"
 #include "tests/unit/unit.h"
@@ -312,6 +313,27 @@ static void options_are_let_through_by_name_only(void **)
     }
 }
 
+static void filters_of_the_build_are_those_that_a_server_compiles(void **)
+{
+    struct filter_program built[MADE_FILTERS] = {};
+    struct fail fail = {};
+    assert_int_equal(filter_build_init(&built[MADE_INIT], &fail), 0);
+    assert_int_equal(filter_build_names(&built[MADE_NAMES], &fail), 0);
+    assert_int_equal(filter_build_arguments(/* landlock= */ false, &built[MADE_ARGUMENTS], &fail),
+                     0);
+    assert_int_equal(
+        filter_build_arguments(/* landlock= */ true, &built[MADE_WITH_LANDLOCK], &fail), 0);
+    for (unsigned i = 0; i < MADE_FILTERS; i++) {
+        const struct filter_program *made = &made_filters[i];
+        if (made_filters[0].count > 0) { /* the build could run programs of the target */
+            assert_int_equal(made->count, built[i].count);
+            assert_memory_equal(made->program, built[i].program,
+                                made->count * sizeof *made->program);
+        }
+        free(built[i].program);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -319,6 +341,7 @@ int main(void)
         cmocka_unit_test(calls_of_another_architecture_are_absent),
         cmocka_unit_test(each_row_holds_on_each_architecture),
         cmocka_unit_test(options_are_let_through_by_name_only),
+        cmocka_unit_test(filters_of_the_build_are_those_that_a_server_compiles),
     };
     return cmocka_run_group_tests(tests, build_all, release_all);
 }
