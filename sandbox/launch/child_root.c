@@ -152,9 +152,15 @@ static int step_disk(struct child *child, const struct plan_step *step)
     return child->disk_fd < 0 ? -1 : 0;
 }
 
+/* The driver's files are one write each: in large folios it takes a fifth of the time. Older
+ * kernels have them in files from 2 MiB on, and those without them refuse the option. */
 static int step_root(struct child *, const struct plan_step *step)
 {
-    if (mount("tmpfs", root_at, "tmpfs", MS_NOSUID | MS_NODEV, step->data) < 0) {
+    const unsigned long flags = MS_NOSUID | MS_NODEV;
+    char large[128];
+    (void)snprintf(large, sizeof large, "huge=within_size,%s", step->data);
+    if (mount("tmpfs", root_at, "tmpfs", flags, large) < 0 &&
+        mount("tmpfs", root_at, "tmpfs", flags, step->data) < 0) {
         return -1;
     }
     return chdir(root_at);
