@@ -53,6 +53,15 @@ static int take_wire(struct server *server)
     return null > 2 ? close(null) : 0;
 }
 
+/* What a record begins with. */
+static json_t *make_start(struct options *options)
+{
+    struct utsname machine = {};
+    (void)uname(&machine);
+    return json_pack("{s:s, s:s, s:o}", "version", SANDPIPER_VERSION, "host", machine.nodename,
+                     "settings", effective_settings(options));
+}
+
 static int serve(struct server *server, struct options *options)
 {
     static const struct rpc_config config = {.server_name = "sandpiper",
@@ -60,10 +69,7 @@ static int serve(struct server *server, struct options *options)
                                              .server_version = SANDPIPER_VERSION};
     struct tools *tools = NULL;
     struct rpc_conn *conn = NULL;
-    struct utsname machine = {};
-    (void)uname(&machine);
-    json_auto_t *start = json_pack("{s:s, s:s, s:o}", "version", SANDPIPER_VERSION, "host",
-                                   machine.nodename, "settings", effective_settings(options));
+    json_auto_t *start = server->record ? make_start(options) : NULL;
     struct tools_config tools_config = options_tools_config(options);
     tools_config.record = server->record;
     tools_config.start = start;
