@@ -414,6 +414,7 @@ int box_installer_start(struct box_packages *packages,
         return -ENOENT;
     }
     int r = check_files(spec, installer_spec, ret_fail);
+    r = r ? r : packages_make_staging(packages, ret_fail);
     if (r < 0) {
         return r;
     }

@@ -7,7 +7,7 @@
  *   boxes/NAME/       this server's
  *     lock            held while the server lives; without a holder, NAME can be removed
  *     layers/1 … N/   installed packages; each layer is complete once it has its name
- *     stage/          where installers build the next layer
+ *     stage/          where installers build the next layer; made with the first of them
  *
  * The cleanup helper (programs/cleanup/main.c) starts before NAME exists, and outlives the server:
  * it removes NAME when the server has exited in any way, and what other servers left whose helper
@@ -143,7 +143,7 @@ static int make_for_installers(const struct box_packages *packages, int parent_f
                : -errno;
 }
 
-static int make_staging(const struct box_packages *packages)
+int packages_make_staging(const struct box_packages *packages, struct fail *ret_fail)
 {
     int r = make_for_installers(packages, packages->directory_fd, "stage");
     if (r == 0) {
@@ -151,7 +151,7 @@ static int make_staging(const struct box_packages *packages)
             openat(packages->directory_fd, "stage", OPEN_DIRECTORY | O_NOFOLLOW);
         r = staging_fd < 0 ? -errno : make_for_installers(packages, staging_fd, "tmp");
     }
-    return r;
+    return r < 0 ? fail_set(ret_fail, -r, "cannot create a staging directory") : 0;
 }
 
 /* Servers of several isolation levels may share a cache: each uid of installers has its own
@@ -177,7 +177,7 @@ static int make_directory(struct box_packages *packages)
     if (r == 0 && mkdirat(packages->directory_fd, "layers", 0755) < 0) {
         r = -errno;
     }
-    return r ? r : make_staging(packages);
+    return r;
 }
 
 /* Returns -ECHILD if no directory would do, because the cleanup helper does not start. */
@@ -296,9 +296,8 @@ void box_packages_discard(struct box_packages *packages)
     }
     /* Only renames it here: its content may be anything, and large. */
     int r = cleanup_discard(packages->directory_fd, "stage");
-    r = r ? r : make_staging(packages);
-    if (r < 0) {
-        log_warn("sandbox", "cannot create a staging directory: %s", strerror(-r));
+    if (r < 0 && r != -ENOENT) {
+        log_warn("sandbox", "cannot empty the staging directory: %s", strerror(-r));
     }
 }
 

@@ -36,6 +36,9 @@ int packages_open(struct box_packages *packages);
 /* Shows the layers; packages is open. */
 void packages_show(const struct box_packages *packages, struct plan_content *content);
 
+/* Makes the staging directory if it is missing; packages is open. 0 or -errno */
+int packages_make_staging(const struct box_packages *packages, struct fail *ret_fail);
+
 /* Opens the directory that all servers of the user share; with make, makes it. path: its real path.
  * Returns the descriptor or -errno. */
 int packages_place(const struct box_spec *spec, bool make, char path[PATH_MAX],
