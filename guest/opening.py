@@ -73,18 +73,10 @@ def prepare(options):
     return session, refused
 
 
-def has_request(spare):
-    try:
-        spare.recv(1, _socket.MSG_PEEK | _socket.MSG_DONTWAIT)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def main(spare, options, notes):
+def main(spare, options, notes, warms_up):
     """spare: the socket whose frame has the session's descriptors, possibly much later. notes: for the first result."""
     session, refused = prepare(options)
-    if not refused and not has_request(spare):
+    if warms_up and not refused:
         session.warm_up()
     verb, fields, fds = frames.receive_frame(spare)
     if verb is None:

@@ -98,7 +98,7 @@ def preload(names):
 class Spare:
     """A session that waits for its descriptors at the other end of a socket pair."""
 
-    def __init__(self, control, options, notes, not_its_own=()):
+    def __init__(self, control, options, notes, not_its_own=(), warms_up=False):
         """The session becomes a child of pid 1, which reaps it and knows it by its tag."""
         self.socket, theirs = _socket.socketpair()
         gc.freeze()  # keeps the collector of a session from touching, and so copying, our pages
@@ -113,7 +113,7 @@ class Spare:
                 control.close()
                 self.socket.close()
                 frames.close(not_its_own)
-                load("opening").main(theirs, options, notes)
+                load("opening").main(theirs, options, notes, warms_up)
             finally:
                 os._exit(frames.EXIT_FAILED)
         theirs.close()
@@ -170,7 +170,7 @@ def main(options):
     while True:
         if spare is None and sessions != 1 and not waits(control):
             try:
-                spare = Spare(control, options, notes)
+                spare = Spare(control, options, notes, warms_up=sessions > 0)  # often the first one stays alone
             except OSError:
                 pass  # no more processes are possible
         verb, fields, fds = frames.receive_frame(control)
