@@ -51,7 +51,10 @@ void host_facts_read(const struct box_spec *spec, struct host_facts *ret_facts)
     /* Root of a user namespace that maps only itself has no other id to give, nor has one without
      * the capabilities, user_namespaces(7). */
     ret_facts->gives_ids = ret_facts->uid == 0 && idmap_may_give() && idmap_covers(HOST_ID_FIRST);
-    ret_facts->leaves_out_mounts = spec && spec->cow && box_cow_may_leave_out();
+    if (!spec) {
+        return;
+    }
+    ret_facts->leaves_out_mounts = spec->cow && box_cow_may_leave_out();
     for (unsigned i = 0; host_system_directories[i]; i++) {
         read_directory(host_system_directories[i], &ret_facts->system[i]);
     }
@@ -60,7 +63,7 @@ void host_facts_read(const struct box_spec *spec, struct host_facts *ret_facts)
         (void)snprintf(path, sizeof path, "/etc/python3.%u", minor);
         ret_facts->etc_python |= access(path, F_OK) == 0 ? 1U << minor : 0;
     }
-    if (spec && spec->workspace) {
+    if (spec->workspace) {
         read_workspace(spec->workspace, ret_facts);
     }
 }

@@ -39,5 +39,5 @@ struct host_facts {
     gid_t workspace_gid;
 };
 
-/* Fills everything; without spec, everything except the workspace's facts. */
+/* Without spec, only what decides about ids: nothing about files. */
 void host_facts_read(const struct box_spec *spec, struct host_facts *ret_facts);
