@@ -40,18 +40,24 @@ static void take_mount(struct cgroup_place *place, const struct parsed_mount *mo
     }
 }
 
+/* The hierarchies stay where they are mounted while this process runs; the kernel takes its time to
+ * list all mounts. */
 static void read_mounts(struct cgroup_place *place)
 {
-    defer_fclose FILE *file = fopen("/proc/self/mountinfo", "re");
+    static struct cgroup_place kept;
+    static bool known;
+    defer_fclose FILE *file = known ? NULL : fopen("/proc/self/mountinfo", "re");
     defer_free char *line = NULL;
     size_t capacity = 0;
     while (file && getline(&line, &capacity, file) > 0) {
         struct parsed_mount mount;
         char *at = line;
         if (parse_mount(&at, &mount)) {
-            take_mount(place, &mount);
+            take_mount(&kept, &mount);
         }
     }
+    known = known || file;
+    *place = kept;
 }
 
 /* "4:memory:/path" for version 1, "0::/path" for version 2. */
@@ -82,7 +88,6 @@ static void read_own_groups(struct cgroup_place *place, const char *source)
 
 void cgroup_place_read(struct cgroup_place *place)
 {
-    *place = (struct cgroup_place){};
     read_mounts(place);
     read_own_groups(place, "/proc/self/cgroup");
 }
