@@ -236,3 +236,19 @@ int word_append_visible(struct buf *buf, const char *bytes, size_t size)
     unsigned change = 0;
     return buf_append(buf, text, write_safe(bytes, size, "", text, sizeof text, &change));
 }
+
+bool word_list_next(struct word_list *list)
+{
+    bool is_shown = list->count++ < list->most;
+    if (is_shown) {
+        (void)buf_append_text(list->out, list->shown++ ? ", " : list->before);
+    }
+    return is_shown;
+}
+
+void word_list_end(const struct word_list *list)
+{
+    if (list->count > list->shown) {
+        (void)buf_appendf(list->out, " and %zu more", list->count - list->shown);
+    }
+}

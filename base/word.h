@@ -51,3 +51,19 @@ int word_append_next(struct buf *buf, const char *bytes, size_t size);
 int word_append_quoted(struct buf *buf, const char *bytes, size_t size);
 /* Appends one character, or a byte that is not UTF-8, as word_line() writes it. */
 int word_append_visible(struct buf *buf, const char *bytes, size_t size);
+
+/* A list as it grows: "a, b and 3 more". */
+struct word_list {
+    struct buf *out;
+    const char *before; /* in front of the first item */
+    size_t most;        /* that are shown */
+    size_t shown;
+    size_t count;
+};
+
+/* Counts one more item. Returns whether its caller is to append it, behind what stands before it.
+ */
+bool word_list_next(struct word_list *list);
+
+/* Appends how many items are not shown. */
+void word_list_end(const struct word_list *list);

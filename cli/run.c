@@ -198,29 +198,20 @@ static void say(struct once *once, const char *text)
 static void tell_gone(struct once *once, const struct run *run)
 {
     OWNED(buf_done) struct buf line = BUF_EMPTY;
-    uint64_t more = 0;
-    unsigned count = 0;
+    struct word_list list = {
+        .out = &line, .before = "files gone with the sandbox: ", .most = GONE_SHOWN};
     for (const char *at = NULL; (at = run_next_item(run, RUN_FILES, at));) {
-        if (*at == '-') {
-            continue;
-        }
-        if (count++ < GONE_SHOWN) {
-            char name[WORD_BYTES + 1];
-            (void)buf_appendf(&line, "%s%s", count > 1 ? ", " : "files gone with the sandbox: ",
-                              word_show(at + 1, strlen(at + 1), name, sizeof name));
-        } else {
-            more++;
+        if (*at != '-' && word_list_next(&list)) {
+            (void)word_append(&line, at + 1, strlen(at + 1));
         }
     }
     uint64_t others = 0;
     (void)parse_u64(run_fact(run, RUN_FILES_MORE), &others);
-    if (count == 0 || once->keeps_files) {
+    if (list.count == 0 || once->keeps_files) {
         return;
     }
-    more += others;
-    if (more > 0) {
-        (void)buf_appendf(&line, " and %llu more", (unsigned long long)more);
-    }
+    list.count += others;
+    word_list_end(&list);
     if (buf_append_text(&line, once->is_cow ? "; --cow-store DIR keeps them"
                                             : "; --workspace DIR keeps them") == 0) {
         say(once, buf_text(&line));

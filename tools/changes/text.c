@@ -7,6 +7,7 @@
 #include "base/limits.h"
 #include "base/own.h"
 #include "base/utf8.h"
+#include "base/word.h"
 #include "rpc/text.h"
 #include "tools/content/content.h"
 
@@ -173,7 +174,7 @@ static void append_left(struct buf *out, const struct changes_view *view)
     OWNED(buf_done) struct buf names = BUF_EMPTY;
     char last[LIMIT_PATH_BYTES] = "";
     size_t changes[3] = {};
-    size_t count = 0;
+    struct word_list list = {.out = &names, .before = "", .most = NAMES_SHOWN};
     for (const struct change_record *at = NULL;
          (at = change_record_next(view->records, view->size, at));) {
         size_t size = 0;
@@ -183,20 +184,17 @@ static void append_left(struct buf *out, const struct changes_view *view)
             continue;
         }
         (void)snprintf(last, sizeof last, "%.*s", (int)size, at->path);
-        if (count++ < NAMES_SHOWN) {
-            buf_append_text(&names, count > 1 ? ", " : "");
+        if (word_list_next(&list)) {
             text_append_path(&names, last);
         }
     }
+    word_list_end(&list);
     size_t cached = changes[CHANGES_LEFT_CACHE];
     size_t ignored = changes[CHANGES_LEFT_IGNORED];
-    if (count > 0) {
+    if (list.count > 0) {
         buf_appendf(out, "; %zu %s, applied only if named: ", cached + ignored,
                     text_left(cached > 0, ignored > 0));
         buf_append_buf(out, &names);
-    }
-    if (count > NAMES_SHOWN) {
-        buf_appendf(out, " and %zu more", count - NAMES_SHOWN);
     }
 }
 
@@ -249,32 +247,28 @@ int changes_text_list(const struct changes_view *view, struct buf *out)
 
 /* --- the patch --- */
 
-/* Appends "; 2 not shown, too long: big.txt, data.csv" for the records that fn selects. */
-static void append_names(struct buf *out, const struct changes_view *view, const char *what,
-                         bool (*fn)(const struct change_record *record, uint64_t *space),
-                         size_t *ret_count)
+/* Appends "; 2 not shown, too long: big.txt, data.csv" for the records that fn selects, and returns
+ * how many these are. */
+static size_t append_names(struct buf *out, const struct changes_view *view, const char *what,
+                           bool (*fn)(const struct change_record *record, uint64_t *space))
 {
     OWNED(buf_done) struct buf names = BUF_EMPTY;
+    struct word_list list = {.out = &names, .before = "", .most = NAMES_SHOWN};
     uint64_t space = LIMIT_TEXT_BYTES;
-    *ret_count = 0;
     for (struct walk walk = {}; walk_next(view, &walk);) {
         bool is = !is_left(view, walk.at) && fn(walk.at, &space);
-        *ret_count += is;
-        if (is && *ret_count > NAMES_SHOWN) {
-            note_shown(view, walk.at, false);
-        } else if (is) {
-            buf_append_text(&names, *ret_count > 1 ? ", " : "");
+        if (is && word_list_next(&list)) {
             text_append_path(&names, walk.at->path);
+        } else if (is) {
+            note_shown(view, walk.at, false);
         }
     }
-    if (*ret_count == 0) {
-        return;
+    word_list_end(&list);
+    if (list.count > 0) {
+        buf_appendf(out, "; %zu %s: ", list.count, what);
+        buf_append_buf(out, &names);
     }
-    buf_appendf(out, "; %zu %s: ", *ret_count, what);
-    buf_append_buf(out, &names);
-    if (*ret_count > NAMES_SHOWN) {
-        buf_appendf(out, " and %zu more", *ret_count - NAMES_SHOWN);
-    }
+    return list.count;
 }
 
 /* Whether the file's part of the patch has no space; else takes it. */
@@ -301,11 +295,8 @@ int changes_text_patch(const struct changes_view *view, changes_patch_fn read, v
     struct lines lines = {.out = out, .begin = buf_size(out)};
     uint64_t space = LIMIT_TEXT_BYTES;
     size_t unchanged = 0;
-    size_t hidden = 0;
-    note_all_shown(view);
-    size_t without = 0;
-    size_t yours = 0;
     int r = 0;
+    note_all_shown(view);
     for (struct walk walk = {}; r == 0 && walk_next(view, &walk);) {
         if (!is_left(view, walk.at) && !is_too_long(walk.at, &space) && walk.at->patch_size > 0) {
             r = read(arg, walk.at->patch_at, (size_t)walk.at->patch_size, out);
@@ -315,11 +306,9 @@ int changes_text_patch(const struct changes_view *view, changes_patch_fn read, v
     lines_append_unchanged(&lines, view->paths, changes_view_have, view, &unchanged);
     append_count(out, changes_count(view->records, view->size));
     append_left(out, view);
-    append_names(out, view, "also changed by you, which the patch would take back", is_also_yours,
-                 &yours);
-    append_names(out, view, "not in a patch", is_not_in_patch, &without);
-    append_names(out, view, "not shown, too long", is_too_long, &hidden);
-    if (hidden > 0) {
+    append_names(out, view, "also changed by you, which the patch would take back", is_also_yours);
+    append_names(out, view, "not in a patch", is_not_in_patch);
+    if (append_names(out, view, "not shown, too long", is_too_long) > 0) {
         buf_appendf(out, "; the whole patch: %s", view->patch_path);
     }
     return buf_append_text(out, "]\n");

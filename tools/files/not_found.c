@@ -20,19 +20,15 @@ static void look_up(struct not_found *lookup);
 
 static void append_neighbours(const json_t *names, struct buf *text)
 {
-    unsigned count = 0;
+    struct word_list list = {.out = text, .before = " ", .most = NEIGHBOURS_SHOWN};
     const char *key = NULL;
     json_t *value = NULL;
     json_object_foreach ((json_t *)(uintptr_t)names, key, value) {
-        if (count < NEIGHBOURS_SHOWN) {
-            buf_append_text(text, count ? ", " : " ");
+        if (word_list_next(&list)) {
             word_append(text, key, strlen(key));
         }
-        count++;
     }
-    if (count > NEIGHBOURS_SHOWN) {
-        buf_appendf(text, " and %u more", count - NEIGHBOURS_SHOWN);
-    }
+    word_list_end(&list);
 }
 
 /* Appends "data/sales.csv not found. In data: 2023.csv, 2024.csv", or the name that the model may

@@ -85,31 +85,16 @@ enum install_failure install_failure_of(const json_t *reply)
 
 /* --- text --- */
 
-/* A list as it grows: "a, b and 3 more". */
-struct enumeration {
-    struct buf *text;
-    const char *before; /* written before the first */
-    unsigned count;
-};
-
 /* Appends words of an index, of a package or of the installer. second: after a blank, or NULL. */
-static void list_item(struct enumeration *list, const char *first, const char *second)
+static void list_item(struct word_list *list, const char *first, const char *second)
 {
-    if (list->count++ >= NAMES_SHOWN) {
+    if (!word_list_next(list)) {
         return;
     }
-    buf_append_text(list->text, list->count == 1 ? list->before : ", ");
-    word_append(list->text, first, strlen(first));
+    word_append(list->out, first, strlen(first));
     if (second && second[0]) {
-        buf_append_text(list->text, " ");
-        word_append(list->text, second, strlen(second));
-    }
-}
-
-static void list_end(struct enumeration *list)
-{
-    if (list->count > NAMES_SHOWN) {
-        buf_appendf(list->text, " and %u more", list->count - NAMES_SHOWN);
+        buf_append_text(list->out, " ");
+        word_append(list->out, second, strlen(second));
     }
 }
 
@@ -118,21 +103,21 @@ static void list_end(struct enumeration *list)
 static void append_items(const json_t *reply, const char *key, const char *version,
                          const char *before, const char *behind, struct buf *text)
 {
-    struct enumeration list = {.text = text, .before = before};
+    struct word_list list = {.out = text, .most = NAMES_SHOWN, .before = before};
     size_t i = 0;
     json_t *item = NULL;
     json_array_foreach (json_object_get(reply, key), i, item) {
         const char *value = version ? string_of(item, "name") : json_string_value(item);
         list_item(&list, value ? value : "?", version ? string_of(item, version) : NULL);
     }
-    list_end(&list);
+    word_list_end(&list);
     buf_append_text(text, list.count > 0 ? behind : "");
 }
 
 /* Appends the requested packages first, then their dependencies. */
 static void append_installed(const struct install_report *report, struct buf *text)
 {
-    struct enumeration list = {.text = text, .before = "installed "};
+    struct word_list list = {.out = text, .most = NAMES_SHOWN, .before = "installed "};
     const json_t *installed = json_object_get(report->installed, "installed");
     uint64_t bytes = 0;
     char size[16];
@@ -148,15 +133,15 @@ static void append_installed(const struct install_report *report, struct buf *te
             }
         }
     }
-    list_end(&list);
-    buf_appendf(text, " (%u package%s, %s, %.1f s)", list.count, list.count == 1 ? "" : "s",
+    word_list_end(&list);
+    buf_appendf(text, " (%zu package%s, %s, %.1f s)", list.count, list.count == 1 ? "" : "s",
                 content_size(bytes, size),
                 (double)report->duration_ns / (1000.0 * CLOCK_NS_PER_MS));
 }
 
 static void append_imports(const struct install_report *report, struct buf *text)
 {
-    struct enumeration list = {.text = text, .before = "; import as: "};
+    struct word_list list = {.out = text, .most = NAMES_SHOWN, .before = "; import as: "};
     size_t i = 0;
     json_t *item = NULL;
     json_array_foreach (json_object_get(report->installed, "installed"), i, item) {
@@ -170,7 +155,7 @@ static void append_imports(const struct install_report *report, struct buf *text
             list_item(&list, value ? value : "?", NULL);
         }
     }
-    list_end(&list);
+    word_list_end(&list);
 }
 
 static void append_replaced(const struct install_report *report, struct buf *text)

@@ -7,7 +7,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
-#include "base/own.h"
+#include "base/word.h"
 
 enum { ROWS = 1 << 16, GROW = 16, SHOWN = 8 };
 #define TIMES "\xC3\x97"
@@ -105,21 +105,20 @@ static json_t *sum(const struct ledger *ledger,
 /* Appends counts, and before in front of the first. times: NULL, or in nanoseconds. Frees both. */
 static void append_sums(struct buf *text, const char *before, json_t *counts, json_t *times)
 {
-    unsigned shown = 0;
+    struct word_list list = {.out = text, .before = before, .most = SHOWN};
     const char *label = NULL;
     json_t *count = NULL;
     json_object_foreach (counts, label, count) {
-        if (shown == SHOWN) {
-            (void)buf_appendf(text, " and %zu more", json_object_size(counts) - SHOWN);
-            break;
+        if (!word_list_next(&list)) {
+            continue;
         }
-        (void)buf_appendf(text, "%s%s " TIMES "%lld", shown++ ? ", " : before, label,
-                          json_integer_value(count));
+        (void)buf_appendf(text, "%s " TIMES "%lld", label, json_integer_value(count));
         if (times) {
             double ns = (double)json_integer_value(json_object_get(times, label));
             (void)buf_appendf(text, " (%.1f s)", ns / (double)CLOCK_NS_PER_S);
         }
     }
+    word_list_end(&list);
     json_decref(counts);
     json_decref(times);
 }

@@ -115,16 +115,14 @@ void session_files_keep(struct session *session)
 /* Writes "a.txt, b.txt and 3 more": the items of one letter. */
 static void list_names(char letter, uint32_t all, const char *text, size_t size, struct buf *out)
 {
-    unsigned shown = 0;
+    struct word_list list = {.out = out, .before = "", .most = SIZE_MAX};
     for (const char *at = NULL; (at = box_states_next(text, size, at));) {
-        if (*at == letter) {
-            (void)buf_append_text(out, shown++ ? ", " : "");
+        if (*at == letter && word_list_next(&list)) {
             (void)word_append(out, at + 1, strlen(at + 1));
         }
     }
-    if (all > shown) {
-        (void)buf_appendf(out, " and %u more", all - shown);
-    }
+    list.count = all;
+    word_list_end(&list);
 }
 
 /* most: bytes of it. */
