@@ -8,3 +8,10 @@ uint64_t clock_now_ns(void)
     (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail for this clock, clock_gettime(2) */
     return (uint64_t)now.tv_sec * CLOCK_NS_PER_S + (uint64_t)now.tv_nsec;
 }
+
+uint64_t clock_wall_ms(void)
+{
+    struct timespec now = {};
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / CLOCK_NS_PER_MS;
+}

@@ -6,3 +6,6 @@
 
 /* CLOCK_MONOTONIC in nanoseconds. */
 uint64_t clock_now_ns(void);
+
+/* Milliseconds since 1970. */
+uint64_t clock_wall_ms(void);

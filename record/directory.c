@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <regex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,32 +17,14 @@
 
 enum { CLASHES_MOST = 100 };
 
-/* Whether text begins with form, in which 0 stands for a digit. Returns what follows, or NULL. */
-static const char *after_form(const char *text, const char *form)
-{
-    for (; *form; form++, text++) {
-        bool fits = *form == '0' ? *text >= '0' && *text <= '9' : *text == *form;
-        if (!fits) {
-            return NULL;
-        }
-    }
-    return text;
-}
-
-static const char *after_digits(const char *text)
-{
-    size_t size = strspn(text, "0123456789");
-    return size > 0 && size <= 10 ? text + size : NULL;
-}
-
 bool record_is_name(const char *name)
 {
-    const char *at = after_form(name, "0000-00-00T00-00-00Z-");
-    at = at ? after_digits(at) : NULL;
-    if (at && *at == '-') {
-        at = after_digits(at + 1);
-    }
-    return at && strcmp(at, ".jsonl") == 0;
+    static const char form[] =
+        "^[0-9]{4}(-[0-9]{2}){2}T[0-9]{2}(-[0-9]{2}){2}Z(-[0-9]{1,10}){1,2}\\.jsonl$";
+    static regex_t compiled;
+    static bool is_compiled;
+    is_compiled = is_compiled || regcomp(&compiled, form, REG_EXTENDED | REG_NOSUB) == 0;
+    return is_compiled && regexec(&compiled, name, 0, NULL, 0) == 0;
 }
 
 int record_directory_open(const char *path, bool create, struct fail *ret_fail)

@@ -63,36 +63,53 @@ static void append_name(const struct record_entry *entry, struct buf *out)
     buf_appendf(out, "%s%s", fate[0] ? ": " : "", fate);
 }
 
-/* The result of another call than a cell's. */
-static void append_content(const struct record_entry *entry, struct buf *out)
+/* Appends a text after mark. */
+typedef void (*append_fn)(struct buf *out, const char *mark, const char *text, size_t size);
+
+static void append_member(struct buf *out, append_fn fn, const char *mark, const json_t *object,
+                          const char *name)
 {
+    fn(out, mark, record_text(object, name), json_string_length(json_object_get(object, name)));
+}
+
+struct marks {
+    const char *plain; /* of what was printed, of a traceback, and of another call's result */
+    const char *value;
+    const char *hint;
+    const char *status;
+};
+
+static void append_result(struct buf *out, append_fn fn, const struct marks *marks,
+                          const struct record_entry *entry)
+{
+    OWNED(buf_done) struct buf printed = BUF_EMPTY;
+    OWNED(buf_done) struct buf content = BUF_EMPTY;
     size_t i = 0;
     json_t *block = NULL;
+    record_join_output(entry->result, /* stream= */ NULL, &printed);
+    fn(out, marks->plain, buf_bytes(&printed), buf_size(&printed));
+    append_member(out, fn, marks->value, entry->result, "value");
+    append_member(out, fn, marks->plain, entry->result, "traceback");
+    append_member(out, fn, marks->hint, entry->result, "hint");
     json_array_foreach (json_object_get(entry->event, "content"), i, block) {
         const json_t *text = json_object_get(block, "text");
-        buf_append(out, json_string_value(text), json_string_length(text));
+        buf_append(&content, json_string_value(text), json_string_length(text));
     }
+    fn(out, marks->plain, buf_bytes(&content), buf_size(&content));
+    append_member(out, fn, marks->status, entry->result, "status");
 }
 
 /* --- Markdown --- */
 
-static void fence_member(struct buf *out, const char *language, const json_t *object,
-                         const char *name)
-{
-    record_fence(out, language, record_text(object, name),
-                 json_string_length(json_object_get(object, name)));
-}
-
 void record_export_md(const struct record_book *book, const char *session, struct buf *out,
                       struct buf *)
 {
+    static const struct marks marks = {"", "", "", ""};
     buf_append_text(out, "# A record of Sandpiper\n\n");
     record_fence(out, "", book->name, strlen(book->name));
     for (size_t i = 0; i < book->count; i++) {
         const struct record_entry *entry = &book->entries[i];
         OWNED(buf_done) struct buf name = BUF_EMPTY;
-        OWNED(buf_done) struct buf printed = BUF_EMPTY;
-        OWNED(buf_done) struct buf content = BUF_EMPTY;
         if (!record_is_of(entry, session)) {
             continue;
         }
@@ -105,16 +122,9 @@ void record_export_md(const struct record_book *book, const char *session, struc
             buf_append_text(out, "## call\n\n");
             record_fence(out, "", buf_bytes(&name), buf_size(&name));
         }
-        fence_member(out, "python", entry->event, "code");
-        fence_member(out, "", json_object_get(entry->event, "arguments"), "content");
-        record_join_output(entry->result, /* stream= */ NULL, &printed);
-        record_fence(out, "", buf_bytes(&printed), buf_size(&printed));
-        fence_member(out, "", entry->result, "value");
-        fence_member(out, "", entry->result, "traceback");
-        fence_member(out, "", entry->result, "hint");
-        append_content(entry, &content);
-        record_fence(out, "", buf_bytes(&content), buf_size(&content));
-        fence_member(out, "", entry->result, "status");
+        append_member(out, record_fence, "python", entry->event, "code");
+        append_member(out, record_fence, "", json_object_get(entry->event, "arguments"), "content");
+        append_result(out, record_fence, &marks, entry);
     }
 }
 
@@ -163,24 +173,16 @@ static void comment(struct buf *out, const char *prefix, const char *text, size_
     record_append_lines(out, prefix, buf_bytes(&shown), buf_size(&shown));
 }
 
-static void comment_member(struct buf *out, const char *prefix, const json_t *object,
-                           const char *name)
-{
-    comment(out, prefix, record_text(object, name),
-            json_string_length(json_object_get(object, name)));
-}
-
 void record_export_py(const struct record_book *book, const char *session, struct buf *out,
                       struct buf *)
 {
+    static const struct marks marks = {"#   ", "# Out: ", "# Hint: ", "# "};
     buf_append_text(out,
                     "# A record of Sandpiper. Code that would not compile here is a comment.\n");
     for (size_t i = 0; i < book->count; i++) {
         const struct record_entry *entry = &book->entries[i];
         const json_t *code = json_object_get(entry->event, "code");
         OWNED(buf_done) struct buf name = BUF_EMPTY;
-        OWNED(buf_done) struct buf printed = BUF_EMPTY;
-        OWNED(buf_done) struct buf content = BUF_EMPTY;
         if (!record_is_of(entry, session)) {
             continue;
         }
@@ -193,15 +195,8 @@ void record_export_py(const struct record_book *book, const char *session, struc
             buf_append(out, json_string_value(code), json_string_length(code));
             buf_append_text(out, "\n");
         } else {
-            comment_member(out, "# code: ", entry->event, "code");
+            append_member(out, comment, "# code: ", entry->event, "code");
         }
-        record_join_output(entry->result, /* stream= */ NULL, &printed);
-        comment(out, "#   ", buf_bytes(&printed), buf_size(&printed));
-        comment_member(out, "# Out: ", entry->result, "value");
-        comment_member(out, "#   ", entry->result, "traceback");
-        comment_member(out, "# Hint: ", entry->result, "hint");
-        append_content(entry, &content);
-        comment(out, "#   ", buf_bytes(&content), buf_size(&content));
-        comment_member(out, "# ", entry->result, "status");
+        append_result(out, comment, &marks, entry);
     }
 }

@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/log.h"
@@ -186,18 +186,6 @@ const char *record_take_news(struct record *record)
     return news;
 }
 
-/* "2026-11-22T10:15:02.123Z" */
-static const char *time_now(char out[32])
-{
-    struct timespec now = {};
-    struct tm utc = {};
-    (void)clock_gettime(CLOCK_REALTIME, &now);
-    (void)gmtime_r(&now.tv_sec, &utc);
-    size_t used = strftime(out, 32, "%Y-%m-%dT%H:%M:%S", &utc);
-    (void)snprintf(out + used, 32 - used, ".%03uZ", (unsigned)(now.tv_nsec / 1000000) % 1000);
-    return out;
-}
-
 void record_leave_out(json_t *event, const char *name)
 {
     OWNED(buf_done) struct buf dump = BUF_EMPTY;
@@ -230,14 +218,14 @@ static bool is_readable(const struct buf *line)
 /* Composes the line: what all lines have, then the members of fields. 0 or -ENOMEM. */
 static int compose(struct record *record, const char *kind, const json_t *fields)
 {
-    char stamp[32];
+    char stamp[RPC_TIME_BYTES];
     OWNED(buf_done) struct buf dump = BUF_EMPTY;
     struct buf *line = &record->line;
     int r = rpc_text_dump(&dump, fields);
     buf_clear(line, LIMIT_RECORD_PART_BYTES);
     buf_appendf(line,
                 "{\"v\":1,\"seq\":%" PRIu64 ",\"time\":\"%s\",\"kind\":\"%s\",\"prev\":\"%s\"",
-                record->seq, time_now(stamp), kind, record->prev);
+                record->seq, rpc_text_time(clock_wall_ms(), stamp), kind, record->prev);
     if (record->note) {
         buf_appendf(line, ",\"note\":\"%s\"", record->note);
     }

@@ -140,30 +140,27 @@ bool mcp_discover_admit(struct rpc_peer *peer, struct rpc_request *request, cons
     const json_t *version = json_object_get(meta, MCP_META_VERSION);
     request->context.era = &era;
     if (!json_is_string(version) || !json_is_object(json_object_get(meta, MCP_META_CAPABILITIES))) {
-        peer_refuse(peer, request, RPC_INVALID_PARAMS,
-                    "Invalid _meta: " MCP_META_VERSION " (string) and " MCP_META_CAPABILITIES
-                    " (object) are required",
-                    NULL);
-        return false;
+        return peer_refuse(peer, request, RPC_INVALID_PARAMS,
+                           "Invalid _meta: " MCP_META_VERSION " (string) and " MCP_META_CAPABILITIES
+                           " (object) are required",
+                           NULL);
     }
     const char *text = rpc_text_plain(version);
     if (!text || strcmp(text, MCP_STATELESS_VERSION) != 0) {
         json_auto_t *data =
             json_pack("{s:[s], s:O}", "supported", MCP_STATELESS_VERSION, "requested", version);
-        peer_refuse(peer, request, RPC_UNSUPPORTED_VERSION, "Unsupported protocol version", data);
-        return false;
+        return peer_refuse(peer, request, RPC_UNSUPPORTED_VERSION, "Unsupported protocol version",
+                           data);
     }
     json_t *responses = json_object_get(request->params, "inputResponses");
     if (responses && !json_is_object(responses)) {
-        peer_refuse(peer, request, RPC_INVALID_PARAMS,
-                    "Invalid params: inputResponses must be an object", NULL);
-        return false;
+        return peer_refuse(peer, request, RPC_INVALID_PARAMS,
+                           "Invalid params: inputResponses must be an object", NULL);
     }
     json_t *state = json_object_get(request->params, "requestState");
     if (state && !json_is_null(state) && !rpc_text_plain(state)) { /* else it would run anew */
-        peer_refuse(peer, request, RPC_INVALID_PARAMS,
-                    "Invalid params: requestState must be a string, as it was sent", NULL);
-        return false;
+        return peer_refuse(peer, request, RPC_INVALID_PARAMS,
+                           "Invalid params: requestState must be a string, as it was sent", NULL);
     }
     request->context.input_responses = json_incref(responses);
     request->context.request_state = json_incref(state);

@@ -126,17 +126,16 @@ bool mcp_handshake_admit(struct rpc_peer *peer, struct rpc_request *request, con
     request->context.has_ui = peer->has_ui;
     request->context.has_structured = peer->version >= MCP_VERSION_2025_06_18;
     if (has_client_key(meta)) {
-        peer_refuse(peer, request, RPC_INVALID_PARAMS,
-                    "Invalid _meta: " MCP_META_VERSION " is required", NULL);
-        return false;
+        return peer_refuse(peer, request, RPC_INVALID_PARAMS,
+                           "Invalid _meta: " MCP_META_VERSION " is required", NULL);
     }
     if (peer->version == MCP_VERSION_NONE && strcmp(request->method, "initialize") != 0 &&
         strcmp(request->method, "ping") != 0) {
-        peer_refuse(peer, request, RPC_INVALID_PARAMS,
-                    "Request lacks _meta (2026-07-28) and no initialize was received (2025-11-25 "
-                    "and earlier)",
-                    NULL);
-        return false;
+        return peer_refuse(
+            peer, request, RPC_INVALID_PARAMS,
+            "Request lacks _meta (2026-07-28) and no initialize was received (2025-11-25 "
+            "and earlier)",
+            NULL);
     }
     return true;
 }

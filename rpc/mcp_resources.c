@@ -4,11 +4,8 @@
 
 static bool have_resources(struct rpc_peer *peer, struct rpc_request *request)
 {
-    if (peer->tools.resources || request->context.has_ui) {
-        return true;
-    }
-    peer_refuse(peer, request, RPC_METHOD_NOT_FOUND, "Method not found", NULL);
-    return false;
+    return peer->tools.resources || request->context.has_ui ||
+           peer_refuse(peer, request, RPC_METHOD_NOT_FOUND, "Method not found", NULL);
 }
 
 void mcp_resources_list(struct rpc_peer *peer, struct rpc_request *request)

@@ -2,9 +2,7 @@
  * result, and the client asks for the task until it has that.
  * Source: ext-tasks specification/2026-07-28/tasks.md. notifications/tasks, which is optional, is
  * left out. */
-#include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/own.h"
 #include "rpc/call_table.h"
@@ -99,19 +97,6 @@ bool rpc_call_wants_task(const struct rpc_call *call)
            call->request.context.has_tasks;
 }
 
-static json_t *time_text(uint64_t ms)
-{
-    time_t seconds = (time_t)(ms / 1000);
-    struct tm parts = {};
-    char day_and_time[24] = "";
-    char text[32];
-    if (gmtime_r(&seconds, &parts)) {
-        (void)strftime(day_and_time, sizeof day_and_time, "%Y-%m-%dT%H:%M:%S", &parts);
-    }
-    (void)snprintf(text, sizeof text, "%s.%03uZ", day_and_time, (unsigned)(ms % 1000));
-    return json_string(text);
-}
-
 static json_t *task_json(const struct rpc_task *task)
 {
     static const char *const names[RPC_TASK_STATUS_COUNT] = {
@@ -119,11 +104,14 @@ static json_t *task_json(const struct rpc_task *task)
         [RPC_TASK_COMPLETED] = "completed",
         [RPC_TASK_CANCELLED] = "cancelled",
     };
-    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:I, s:i}", "taskId", task->id, "status",
+    char created[RPC_TIME_BYTES];
+    char updated[RPC_TIME_BYTES];
+    return json_pack("{s:s, s:s, s:o, s:s, s:s, s:I, s:i}", "taskId", task->id, "status",
                      names[task->status], "statusMessage",
                      rpc_text(task->message, strlen(task->message)), "createdAt",
-                     time_text(task->created_ms), "lastUpdatedAt", time_text(task->updated_ms),
-                     "ttlMs", (json_int_t)task->ttl_ms, "pollIntervalMs", POLL_MS);
+                     rpc_text_time(task->created_ms, created), "lastUpdatedAt",
+                     rpc_text_time(task->updated_ms, updated), "ttlMs", (json_int_t)task->ttl_ms,
+                     "pollIntervalMs", POLL_MS);
 }
 
 void rpc_call_set_task(struct rpc_call *call, const struct rpc_task *task)

@@ -47,11 +47,8 @@ bool mcp_ui_declared(const struct rpc_peer *peer, const json_t *capabilities)
 bool mcp_is_first_page(struct rpc_peer *peer, struct rpc_request *request)
 {
     const json_t *cursor = json_object_get(request->params, "cursor");
-    bool is_first = !cursor || json_is_null(cursor);
-    if (!is_first) {
-        peer_refuse(peer, request, RPC_INVALID_PARAMS, "Unknown cursor", NULL);
-    }
-    return is_first;
+    return !cursor || json_is_null(cursor) ||
+           peer_refuse(peer, request, RPC_INVALID_PARAMS, "Unknown cursor", NULL);
 }
 
 void mcp_tools_list(struct rpc_peer *peer, struct rpc_request *request)

@@ -128,7 +128,7 @@ static int response_end(struct rpc_peer *peer, struct rpc_request *request, size
     return 0;
 }
 
-void peer_refuse(struct rpc_peer *peer, struct rpc_request *request, int code, const char *text,
+bool peer_refuse(struct rpc_peer *peer, struct rpc_request *request, int code, const char *text,
                  const json_t *data)
 {
     size_t before = 0;
@@ -138,6 +138,7 @@ void peer_refuse(struct rpc_peer *peer, struct rpc_request *request, int code, c
     if (response_end(peer, request, before, r) < 0) {
         peer_drop(peer, request);
     }
+    return false;
 }
 
 static int response_try(struct rpc_peer *peer, struct rpc_request *request, json_t *result,

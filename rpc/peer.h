@@ -98,7 +98,8 @@ void peer_respond_work(struct rpc_peer *peer, struct rpc_request *request, json_
 /* The same for the result of a task. task: borrowed, without its result; NULL: out of memory. */
 void peer_respond_task(struct rpc_peer *peer, struct rpc_request *request, json_t *task,
                        json_t *result);
-void peer_refuse(struct rpc_peer *peer, struct rpc_request *request, int code, const char *text,
+/* Returns false. */
+bool peer_refuse(struct rpc_peer *peer, struct rpc_request *request, int code, const char *text,
                  const json_t *data);
 /* Sends a notification. params: stolen; NULL: out of memory. 0 or -ENOMEM: nothing was sent. */
 int peer_notify(struct rpc_peer *peer, const char *method, json_t *params);

@@ -1,8 +1,9 @@
 #include "rpc/text.h"
 
 #include <errno.h>
-#include <stdint.h>
+#include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/buf.h"
 #include "base/limits.h"
@@ -184,4 +185,14 @@ int rpc_text_dump(struct buf *buf, const json_t *value)
 int rpc_text_show(struct buf *buf, const json_t *value)
 {
     return dump_value((struct dump){buf, true}, value);
+}
+
+const char *rpc_text_time(uint64_t ms, char out[RPC_TIME_BYTES])
+{
+    time_t seconds = (time_t)(ms / 1000);
+    struct tm utc = {};
+    size_t used =
+        gmtime_r(&seconds, &utc) ? strftime(out, RPC_TIME_BYTES, "%Y-%m-%dT%H:%M:%S", &utc) : 0;
+    (void)snprintf(out + used, RPC_TIME_BYTES - used, ".%03uZ", (unsigned)(ms % 1000));
+    return out;
 }

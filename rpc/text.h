@@ -2,6 +2,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct buf;
 
@@ -36,3 +37,8 @@ int rpc_text_dump(struct buf *buf, const json_t *value);
 /* The same for JSON that is itself read, as text or on a terminal: escapes every invisible
  * character (base/word.h). */
 int rpc_text_show(struct buf *buf, const json_t *value);
+
+enum { RPC_TIME_BYTES = 32 };
+
+/* "2026-11-22T10:15:02.123Z", of milliseconds since 1970. Returns out. */
+const char *rpc_text_time(uint64_t ms, char out[RPC_TIME_BYTES]);

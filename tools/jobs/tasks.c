@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/limits.h"
@@ -97,13 +96,11 @@ bool task_begin(struct job *job, struct rpc_call *call)
 {
     OWNED(buf_done) struct buf text = BUF_EMPTY;
     struct rpc_task task;
-    struct timespec now = {};
     if (!job_name(job)) {
         return false;
     }
-    (void)clock_gettime(CLOCK_REALTIME, &now);
     job->task.created_ns = clock_now_ns();
-    job->task.created_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / CLOCK_NS_PER_MS;
+    job->task.created_ms = clock_wall_ms();
     job->task.asks = rpc_call_can_elicit(call);
     job->unread = true;
     job->reported = true; /* its client learns of its end from the task */
