@@ -418,10 +418,8 @@ static void print_next(const struct config *config, struct with_workspace *with,
 {
     if (config->install && done == 0 && with->made) {
         (void)rmdir(with->path);
-    } else if (config->install && done > 0) {
-        if (with->path[0]) {
-            (void)printf("files are kept in %s (--in-memory keeps none)\n", with->path);
-        }
+    } else if (config->install && done > 0 && with->path[0]) {
+        (void)printf("files are kept in %s (--in-memory keeps none)\n", with->path);
     }
     if (config->install && buf_size(config->changed) > 0) {
         (void)printf(

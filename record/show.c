@@ -95,15 +95,14 @@ static void show_images(const struct page *page, const json_t *result)
     }
 }
 
-static void show_cell(const struct page *page, const struct record_entry *entry)
+static void show_head(const struct page *page, const struct record_entry *entry, bool has_session,
+                      const char *fate)
 {
-    const json_t *result = entry->result;
     struct buf *out = page->out;
-    const char *fate = record_fate_text(entry->fate);
     buf_append_text(out, page->colours[BOLD]);
     record_title(entry, out);
     buf_append_text(out, page->colours[NORMAL]);
-    if (strcmp(record_text(entry->event, "session"), "default") != 0) {
+    if (has_session) {
         fill(out, entry->event, "  session {session}");
     }
     buf_append_text(out, "  ");
@@ -112,6 +111,13 @@ static void show_cell(const struct page *page, const struct record_entry *entry)
         buf_appendf(out, "  %s(%s)%s", page->colours[WRONG], fate, page->colours[NORMAL]);
     }
     buf_append_text(out, "\n");
+}
+
+static void show_cell(const struct page *page, const struct record_entry *entry)
+{
+    const json_t *result = entry->result;
+    show_head(page, entry, strcmp(record_text(entry->event, "session"), "default") != 0,
+              record_fate_text(entry->fate));
     block(page, CODE, "| ", json_object_get(entry->event, "code"));
     show_output(page, result);
     block(page, NORMAL, "  Out: ", json_object_get(result, "value"));
@@ -120,7 +126,7 @@ static void show_cell(const struct page *page, const struct record_entry *entry)
     block(page, NORMAL, "  ", json_object_get(result, "refusal"));
     show_images(page, result);
     block(page, DIM, "  ", json_object_get(result, "status"));
-    buf_append_text(out, "\n");
+    buf_append_text(page->out, "\n");
 }
 
 static void list_installed(struct buf *out, const json_t *event)
@@ -170,12 +176,7 @@ static void show_other(const struct page *page, const struct record_entry *entry
 {
     size_t i = 0;
     json_t *block_of = NULL;
-    buf_append_text(page->out, page->colours[BOLD]);
-    record_title(entry, page->out);
-    buf_append_text(page->out, page->colours[NORMAL]);
-    buf_append_text(page->out, "  ");
-    record_clock(entry->event, page->out);
-    buf_append_text(page->out, "\n");
+    show_head(page, entry, /* has_session= */ false, "");
     if (strcmp(entry->kind, "write") == 0) {
         block(page, CODE, "| ",
               json_object_get(json_object_get(entry->event, "arguments"), "content"));

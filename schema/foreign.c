@@ -31,7 +31,7 @@ static json_t *properties_of(const json_t *properties, unsigned depth)
     return known;
 }
 
-static json_t *strings_of(const json_t *array)
+json_t *schema_strings(const json_t *array)
 {
     json_t *known = json_array();
     for (size_t i = 0; i < json_array_size(array); i++) {
@@ -79,7 +79,8 @@ static json_t *foreign(const json_t *schema, unsigned depth)
     if (json_is_object(properties)) {
         (void)json_object_set_new(known, "properties", properties_of(properties, depth));
     }
-    (void)json_object_set_new(known, "required", strings_of(json_object_get(schema, "required")));
+    (void)json_object_set_new(known, "required",
+                              schema_strings(json_object_get(schema, "required")));
     copy_if(known, schema, "additionalProperties",
             json_is_object(properties) && !json_object_get(schema, "patternProperties") &&
                 json_is_false(json_object_get(schema, "additionalProperties")));

@@ -50,5 +50,8 @@ json_t *schema_coerce(const json_t *schema, json_t *value);
  * out of memory. */
 json_t *schema_foreign(const json_t *schema);
 
+/* New: those items of an array that are strings; of anything else, none. */
+json_t *schema_strings(const json_t *array);
+
 /* The key of object that word most probably means, or NULL. Borrowed from object. */
 const char *near_key(const json_t *object, const char *word);

@@ -91,9 +91,7 @@ void content_record(struct record *record, const struct content_call *call, json
     if (strcmp(call->kind, "tool") == 0 && exceeds_part(sent)) {
         record_leave_out(event, "arguments");
     }
-    if (facts) {
-        (void)json_object_update_new(event, facts);
-    }
+    (void)json_object_update_new(event, facts);
     size_t size = content_size_of(content);
     if (content && record_has_space(record, size)) {
         (void)json_object_set_new(event, "content",

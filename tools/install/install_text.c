@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/word.h"
 #include "rpc/text.h"
+#include "schema/schema.h"
 #include "tools/content/content.h"
 
 enum { NAMES_SHOWN = 16, NOTES_SHOWN = 6 };
@@ -276,19 +277,6 @@ static json_t *objects_of(const json_t *reply, const char *key, const char *cons
     return list;
 }
 
-static json_t *strings_of(const json_t *array)
-{
-    json_t *list = json_array();
-    size_t i = 0;
-    json_t *item = NULL;
-    json_array_foreach (array, i, item) {
-        if (json_is_string(item)) {
-            (void)json_array_append(list, item);
-        }
-    }
-    return list;
-}
-
 static json_t *installed_of(const struct install_report *report)
 {
     static const char *const keys[] = {"name", "version", NULL};
@@ -299,7 +287,8 @@ static json_t *installed_of(const struct install_report *report)
     json_array_foreach (list, i, object) {
         const json_t *item = json_array_get(installed, i);
         json_int_t size = json_integer_value(json_object_get(item, "bytes"));
-        (void)json_object_set_new(object, "imports", strings_of(json_object_get(item, "imports")));
+        (void)json_object_set_new(object, "imports",
+                                  schema_strings(json_object_get(item, "imports")));
         (void)json_object_set_new(object, "size", json_integer(size > 0 ? size : 0));
         (void)json_object_set_new(object, "requested",
                                   json_boolean(is_requested(report, string_of(item, "name"))));
@@ -311,7 +300,7 @@ static void set_strings(json_t *object, const char *key, const json_t *reply, co
 {
     const json_t *array = json_object_get(reply, from);
     if (json_array_size(array) > 0) {
-        (void)json_object_set_new(object, key, strings_of(array));
+        (void)json_object_set_new(object, key, schema_strings(array));
     }
 }
 

@@ -204,7 +204,7 @@ static void set_output(struct run *run, json_t *event)
 /* Figures are at most LIMIT_IMAGES_BYTES together. */
 static void set_images(struct run *run, const json_t *images, json_t *event)
 {
-    json_t *list = json_array();
+    json_auto_t *list = json_array();
     size_t i = 0;
     json_t *block = NULL;
     json_array_foreach (images, i, block) {
@@ -227,7 +227,6 @@ static void set_images(struct run *run, const json_t *images, json_t *event)
     if (json_array_size(list) > 0) {
         set(event, "images", json_incref(list));
     }
-    json_decref(list);
 }
 
 static json_t *status_of(const struct run *run)
