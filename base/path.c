@@ -9,6 +9,12 @@ const char *path_behind(const char *path, const char *directory)
     return below ? path + size + strspn(path + size, "/") : NULL;
 }
 
+const char *path_last(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
 bool path_cut_last(char *path)
 {
     char *slash = strrchr(path, '/');

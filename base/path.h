@@ -5,5 +5,8 @@
  * path is not in it. Compares text only. */
 const char *path_behind(const char *path, const char *directory);
 
+/* The last component of path, which points into it: all of it where there is no slash. */
+const char *path_last(const char *path);
+
 /* Removes the last component with the slash before it; returns whether there is one. */
 bool path_cut_last(char *path);

@@ -50,10 +50,8 @@ int program_locate(struct program *program, const struct options *options)
         }
         find_in_sandbox(spec, path, program->file);
         if (!program->file[0]) {
-            const char *slash = strrchr(file, '/');
             (void)snprintf(program->file, sizeof program->file, "%s/%s",
-                           spec->workspace ? spec->paths.tmp : spec->paths.work,
-                           slash ? slash + 1 : file);
+                           spec->workspace ? spec->paths.tmp : spec->paths.work, path_last(file));
         }
         first = program->file;
     }

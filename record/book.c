@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/path.h"
 #include "base/word.h"
 
 const char *record_text(const json_t *object, const char *name)
@@ -206,7 +207,6 @@ int record_book_read(int dir_fd, const char *path, struct record_book *ret_book,
 {
     struct record_reader *reader = NULL;
     struct record_book book = {.events = json_array()};
-    const char *slash = strrchr(path, '/');
     json_t *event = NULL;
     int r = record_reader_open(dir_fd, path, &reader, ret_fail);
     if (r < 0) {
@@ -217,7 +217,7 @@ int record_book_read(int dir_fd, const char *path, struct record_book *ret_book,
         (void)json_array_append_new(book.events, event);
     }
     book.reading = *record_reader_state(reader);
-    (void)word_line(slash ? slash + 1 : path, book.name, sizeof book.name);
+    (void)word_line(path_last(path), book.name, sizeof book.name);
     record_reader_free(reader);
     r = make_entries(&book);
     if (r < 0) {

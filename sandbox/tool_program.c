@@ -11,6 +11,7 @@
 
 #include "base/fd.h"
 #include "base/own.h"
+#include "base/path.h"
 #include "sandbox/host/command.h"
 #include "sandbox/programs/program.h"
 #include "sandbox/protocol/packet.h"
@@ -57,8 +58,7 @@ static bool runs_directories(const char *command)
 {
     static const char *const starts[] = {"python", "pypy", "node", "deno",
                                          "bun",    "npx",  "npm",  "uv"};
-    const char *slash = strrchr(command, '/');
-    const char *name = slash ? slash + 1 : command;
+    const char *name = path_last(command);
     bool runs = false;
     for (unsigned i = 0; i < sizeof starts / sizeof *starts; i++) {
         runs = runs || strncmp(name, starts[i], strlen(starts[i])) == 0;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/own.h"
+#include "base/path.h"
 #include "sandbox/host/cache_path.h"
 #include "sandbox/host/idmap.h"
 #include "sandbox/host/mounts.h"
@@ -162,8 +163,7 @@ static const char *default_name(char *dir, const char *path)
     while (size > 1 && dir[size - 1] == '/') {
         dir[--size] = '\0';
     }
-    const char *slash = strrchr(dir, '/');
-    const char *name = slash ? slash + 1 : dir;
+    const char *name = path_last(dir);
     bool plain = strspn(name, ".") < strlen(name) && strcmp(name, "~") != 0;
     return plain ? name : strrchr(path, '/') + 1;
 }

@@ -15,14 +15,19 @@
 #include "sandbox/limits/cgroup.h"
 #include "sandbox/limits/cgroup_place.h"
 
+/* The number behind name in a file of the directory; 0: there is none. */
+static uint64_t read_number(int directory_fd, const char *file, const char *name)
+{
+    char text[8192];
+    int size = fd_read_text_at(directory_fd, file, text, sizeof text);
+    return size > 0 ? parse_field(text, name, 0) : 0;
+}
+
 /* How many processes of this cgroup the kernel has killed for memory. Version 1 has the number
  * since Linux 4.13. */
 static uint64_t count_kills(int directory_fd, bool unified)
 {
-    char text[1024];
-    const char *file = unified ? "memory.events" : "memory.oom_control";
-    int size = fd_read_text_at(directory_fd, file, text, sizeof text);
-    return size > 0 ? parse_field(text, "oom_kill ", 0) : 0;
+    return read_number(directory_fd, unified ? "memory.events" : "memory.oom_control", "oom_kill ");
 }
 
 void cgroup_watch_enclosing(struct cgroup *cgroup, const struct cgroup_place *place)
@@ -79,19 +84,16 @@ uint64_t cgroup_uncounted_inet(const struct cgroup *cgroup)
     return cgroup->counts_inet ? FORCED_BYTES : WHOLE_BYTES;
 }
 
-static uint64_t read_memory(const struct cgroup *cgroup, const char *file)
+static uint64_t read_memory(const struct cgroup *cgroup, const char *file, const char *name)
 {
-    char text[64];
-    if (!cgroup_has(cgroup, CGROUP_MEMORY) ||
-        fd_read_text_at(cgroup->controller_fd[CGROUP_MEMORY], file, text, sizeof text) < 0) {
-        return 0;
-    }
-    return parse_field(text, "", 0);
+    return cgroup_has(cgroup, CGROUP_MEMORY)
+               ? read_number(cgroup->controller_fd[CGROUP_MEMORY], file, name)
+               : 0;
 }
 
 uint64_t cgroup_memory_peak(const struct cgroup *cgroup)
 {
-    return read_memory(cgroup, cgroup->unified ? "memory.peak" : "memory.max_usage_in_bytes");
+    return read_memory(cgroup, cgroup->unified ? "memory.peak" : "memory.max_usage_in_bytes", "");
 }
 
 /* Each call asks for it: the file stays open. */
@@ -136,25 +138,14 @@ void cgroup_memory_slow(struct cgroup *cgroup, uint64_t from_bytes)
     (void)fd_write_text_at(cgroup->controller_fd[CGROUP_MEMORY], "memory.high", text);
 }
 
-static uint64_t read_stat(const struct cgroup *cgroup, const char *name)
-{
-    char text[8192];
-    if (!cgroup_has(cgroup, CGROUP_MEMORY) ||
-        fd_read_text_at(cgroup->controller_fd[CGROUP_MEMORY], "memory.stat", text, sizeof text) <
-            0) {
-        return 0;
-    }
-    return parse_field(text, name, 0);
-}
-
 uint64_t cgroup_memory_pages(const struct cgroup *cgroup)
 {
-    return read_stat(cgroup, cgroup->unified ? "anon " : "rss ");
+    return read_memory(cgroup, "memory.stat", cgroup->unified ? "anon " : "rss ");
 }
 
 uint64_t cgroup_memory_files(const struct cgroup *cgroup)
 {
-    return read_stat(cgroup, "shmem ");
+    return read_memory(cgroup, "memory.stat", "shmem ");
 }
 
 int cgroup_processes(const struct cgroup *cgroup, char *text, size_t size)

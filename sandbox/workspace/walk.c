@@ -25,6 +25,7 @@
 #include "base/fd.h"
 #include "base/git.h"
 #include "base/own.h"
+#include "base/path.h"
 #include "sandbox/workspace/state.h"
 
 static void visit_later(struct walk *walk, const char *path, enum place place, int package)
@@ -250,12 +251,6 @@ static void visit(struct walk *walk, unsigned number)
     }
 }
 
-static const char *last_component(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 /* Whether an earlier entry is the same name, seen before its directory was moved. */
 static bool is_seen(const struct walk *walk, unsigned number)
 {
@@ -264,7 +259,7 @@ static bool is_seen(const struct walk *walk, unsigned number)
         const struct hard_link *other = &walk->links[i];
         if (other->inode == link->inode && other->device == link->device &&
             other->parent == link->parent &&
-            strcmp(last_component(other->path), last_component(link->path)) == 0) {
+            strcmp(path_last(other->path), path_last(link->path)) == 0) {
             return true;
         }
     }

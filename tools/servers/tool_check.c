@@ -6,6 +6,7 @@
 
 #include "base/buf.h"
 #include "base/own.h"
+#include "base/path.h"
 #include "base/word.h"
 #include "rpc/text.h"
 #include "schema/schema.h"
@@ -52,16 +53,10 @@ static void similar(json_t *names, const char *word, char *out, size_t size)
     }
 }
 
-static const char *file_name(const struct tools_file *file)
-{
-    const char *slash = strrchr(file->path, '/');
-    return slash ? slash + 1 : file->path;
-}
-
 static bool is_granted(struct tool_check *check, bool reads)
 {
     const struct tool_entry *entry = tool_server_entry(check->server);
-    const char *file = file_name(check->file);
+    const char *file = path_last(check->file->path);
     const struct grant *by = NULL;
     enum grant_verdict verdict = grants_check(entry, check->tool, reads, check->arguments, &by);
     if (verdict == GRANT_NONE) {

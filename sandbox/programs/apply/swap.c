@@ -5,6 +5,7 @@
 
 #include "base/fd.h"
 #include "base/own.h"
+#include "base/path.h"
 #include "sandbox/programs/apply/apply.h"
 
 int apply_finish_swap(const struct apply_item *item, int dir_fd, const char *temporary,
@@ -44,8 +45,7 @@ static const char *name_beside(const struct apply_item *item, const struct apply
                                const char *temporary)
 {
     size_t parent = (size_t)(temporary - journal->temporary);
-    const char *slash = strrchr(item->path, '/');
-    const char *name = slash ? slash + 1 : item->path;
+    const char *name = path_last(item->path);
     bool is_beside = (size_t)(name - item->path) == parent &&
                      strncmp(item->path, journal->temporary, parent) == 0;
     return is_beside ? name : NULL;

@@ -283,7 +283,7 @@ void files_make_output(const struct wire_request *request)
 /* A process that exits when its parent has closed everything after the pipe. */
 static void close_aside(int fd)
 {
-    int ends[2] = {-1, -1};
+    defer_close_pair int ends[2] = {-1, -1};
     char byte = 0;
     pid_t pid = pipe2(ends, O_CLOEXEC) < 0 ? -1 : fork();
     if (pid == 0) {
@@ -292,8 +292,6 @@ static void close_aside(int fd)
         _exit(0);
     }
     (void)close(fd);
-    own_close(&ends[0]);
-    own_close(&ends[1]);
 }
 
 /* Freeing a large file takes the kernel long, and blocks whoever closes it last: so that is a

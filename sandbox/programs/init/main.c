@@ -46,12 +46,10 @@ __attribute__((noreturn)) static void init_end(int code)
 
 static void init_make_pair(void)
 {
-    int ends[2] = {-1, -1};
+    defer_close_pair int ends[2] = {-1, -1};
     int r = fd_socketpair(SOCK_STREAM, ends);
     const struct wire_reply reply = {.event = WIRE_PAIR_MADE, .error = -r};
     reply_send_fds(&reply, ends, r < 0 ? 0 : 2);
-    own_close(&ends[0]);
-    own_close(&ends[1]);
 }
 
 /* The sandbox's only egress: the egress proxy, outside, accepts the connections to this socket. */

@@ -217,7 +217,7 @@ __attribute__((noreturn)) static void selftest_child(const struct init *init, in
 
 void selftest_spawn(struct init *init, const struct wire_request *request)
 {
-    int ends[2] = {-1, -1};
+    defer_close_pair int ends[2] = {-1, -1};
     int listener[2] = {-1, -1};
     struct wire_reply reply = {.event = WIRE_RESPONSE, .id = request->id};
     int r = fd_socketpair(SOCK_SEQPACKET, ends);
@@ -232,6 +232,4 @@ void selftest_spawn(struct init *init, const struct wire_request *request)
         reply_result(request->id, r < 0 ? -r : errno);
     }
     listener_take(init, listener);
-    own_close(&ends[0]);
-    own_close(&ends[1]);
 }

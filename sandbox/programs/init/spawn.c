@@ -36,7 +36,7 @@ static int make_control(int ends[2])
 
 void zygote_start(struct init *init, const struct wire_request *request)
 {
-    int ends[2] = {-1, -1};
+    defer_close_pair int ends[2] = {-1, -1};
     int listener[2] = {-1, -1};
     struct wire_reply reply = {.event = WIRE_RESPONSE, .id = request->id};
     int r = make_control(ends);
@@ -56,14 +56,12 @@ void zygote_start(struct init *init, const struct wire_request *request)
         reply_result(request->id, r < 0 ? -r : errno);
     }
     listener_take(init, listener);
-    own_close(&ends[0]);
-    own_close(&ends[1]);
 }
 
 void keeper_start(struct init *init, const struct wire_request *request)
 {
-    int ends[2] = {-1, -1};
-    int greeting[2] = {-1, -1};
+    defer_close_pair int ends[2] = {-1, -1};
+    defer_close_pair int greeting[2] = {-1, -1};
     /* The upper layer of an overlay reports nothing: it is written through the overlay's files. */
     defer_close int watch_fd = init->config->cow ? -1 : inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     struct wire_reply reply = {.event = WIRE_RESPONSE, .id = request->id};
@@ -89,10 +87,6 @@ void keeper_start(struct init *init, const struct wire_request *request)
     } else {
         reply_result(request->id, r < 0 ? -r : errno);
     }
-    own_close(&ends[0]);
-    own_close(&ends[1]);
-    own_close(&greeting[0]);
-    own_close(&greeting[1]);
 }
 
 /* Runs in the child. The confinement leaves 0, 1 and 2 alone. */
@@ -108,8 +102,8 @@ __attribute__((noreturn)) static void program_child(const struct init *init, int
 
 void program_start(struct init *init, const struct wire_request *request)
 {
-    int control[2] = {-1, -1};
-    int log[2] = {-1, -1};
+    defer_close_pair int control[2] = {-1, -1};
+    defer_close_pair int log[2] = {-1, -1};
     int listener[2] = {-1, -1};
     struct wire_reply reply = {.event = WIRE_RESPONSE, .id = request->id};
     int r = make_control(control);
@@ -129,8 +123,4 @@ void program_start(struct init *init, const struct wire_request *request)
         reply_result(request->id, r < 0 ? -r : errno);
     }
     listener_take(init, listener);
-    own_close(&control[0]);
-    own_close(&control[1]);
-    own_close(&log[0]);
-    own_close(&log[1]);
 }

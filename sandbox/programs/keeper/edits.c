@@ -8,6 +8,7 @@
 
 #include "base/fd.h"
 #include "base/own.h"
+#include "base/path.h"
 #include "sandbox/programs/keeper/edits_follow.h"
 
 enum { EDITS = 20000 }; /* of a call */
@@ -118,7 +119,7 @@ static void touch_rename(struct keeper *keeper, struct state *state, const char 
     if (!edit) {
         return;
     }
-    before = edit_active(keeper, state, edit->watch, edits_last_part(target));
+    before = edit_active(keeper, state, edit->watch, path_last(target));
     if (before) {
         edit_resolve(keeper, before);
     }

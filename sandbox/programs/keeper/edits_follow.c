@@ -11,18 +11,13 @@
 #include "base/fd.h"
 #include "base/list.h"
 #include "base/own.h"
+#include "base/path.h"
 
 enum {
     EVENTS = IN_OPEN | IN_CLOSE | IN_CREATE | IN_DELETE | IN_MOVE,
     DIRECTORIES = 2000, /* watched: they count for the user outside, and code chooses how many */
     READS = 256,        /* more than a queue holds, inotify(7): code can fill it as fast */
 };
-
-const char *edits_last_part(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
 
 /* --- the active edits, by what inotify reports --- */
 
@@ -33,7 +28,7 @@ static struct edit **bucket_of(struct keeper *keeper, int watch, const char *nam
 
 void edit_activate(struct keeper *keeper, struct edit *edit)
 {
-    struct edit **bucket = bucket_of(keeper, edit->watch, edits_last_part(edit_place(edit)));
+    struct edit **bucket = bucket_of(keeper, edit->watch, path_last(edit_place(edit)));
     edit->next = *bucket;
     *bucket = edit;
     edit->active = true;
@@ -42,7 +37,7 @@ void edit_activate(struct keeper *keeper, struct edit *edit)
 void edit_deactivate(struct keeper *keeper, struct edit *edit)
 {
     if (edit->active) {
-        list_remove(bucket_of(keeper, edit->watch, edits_last_part(edit_place(edit))), edit);
+        list_remove(bucket_of(keeper, edit->watch, path_last(edit_place(edit))), edit);
         edit->active = false;
     }
 }
@@ -53,7 +48,7 @@ struct edit *edit_active(struct keeper *keeper, const struct state *state, int w
 {
     struct edit *edit = *bucket_of(keeper, watch, name);
     while (edit && (edit->state != state->id || edit->watch != watch ||
-                    strcmp(edits_last_part(edit_place(edit)), name) != 0)) {
+                    strcmp(path_last(edit_place(edit)), name) != 0)) {
         edit = edit->next;
     }
     return edit;
@@ -81,7 +76,7 @@ struct edit *edit_latest(struct keeper *keeper, const struct state *state, const
 {
     uint64_t inode = 0;
     int watch = edits_watch(keeper, path, &inode);
-    return edit_active(keeper, state, watch, edits_last_part(path));
+    return edit_active(keeper, state, watch, path_last(path));
 }
 
 /* --- what has become of an edit --- */
@@ -179,8 +174,7 @@ static void follow_one(struct keeper *keeper, const struct inotify_event *event)
 {
     struct edit *edit = event->len > 0 ? *bucket_of(keeper, event->wd, event->name) : NULL;
     for (; edit; edit = edit->next) {
-        if (edit->watch == event->wd &&
-            strcmp(edits_last_part(edit_place(edit)), event->name) == 0) {
+        if (edit->watch == event->wd && strcmp(path_last(edit_place(edit)), event->name) == 0) {
             follow_event(keeper, edit, event->mask);
         }
     }

@@ -2,8 +2,6 @@
 /* Inside of edits*.c: the edits of calls that run, by what inotify reports of their names. */
 #include "sandbox/programs/keeper/edits.h"
 
-/* The part of a path behind its last slash. */
-const char *edits_last_part(const char *path);
 /* What is at path; mode 0: nothing. */
 struct apply_facts edits_facts_at(const struct keeper *keeper, const char *path);
 /* Watches the directory that path is in. Returns its number, -1: not watched, and its inode. */
