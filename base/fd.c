@@ -101,6 +101,17 @@ int fd_write_all(int fd, const void *bytes, size_t size)
     return 0;
 }
 
+int fd_copy_all(int from_fd, int to_fd)
+{
+    static char bytes[1 << 17];
+    ssize_t size = 0;
+    int r = 0;
+    while (r == 0 && (size = read(from_fd, bytes, sizeof bytes)) > 0) {
+        r = fd_write_all(to_fd, bytes, (size_t)size);
+    }
+    return r == 0 && size < 0 ? -errno : r;
+}
+
 ssize_t fd_pread_all(int fd, void *bytes, size_t size, uint64_t offset)
 {
     size_t have = 0;

@@ -10,7 +10,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#include "sandbox/policy/filter.h"
 #include "sandbox/policy/filter_parts.h"
 #include "sandbox/policy/landlock_abi.h"
 #include "sandbox/policy/syscalls.h"

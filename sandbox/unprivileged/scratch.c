@@ -279,17 +279,6 @@ int scratch_add_installer(struct box_scratch *scratch, const struct embedded *fi
     return 0;
 }
 
-static int copy_bytes(int from_fd, int to_fd)
-{
-    char bytes[16384];
-    ssize_t size = 0;
-    int r = 0;
-    while (r == 0 && (size = read(from_fd, bytes, sizeof bytes)) > 0) {
-        r = fd_write_all(to_fd, bytes, (size_t)size);
-    }
-    return r == 0 && size < 0 ? -errno : r;
-}
-
 int scratch_copy_file(struct box_scratch *scratch, enum scratch_copy copy, const char *from,
                       const char **ret_path, struct fail *ret_fail)
 {
@@ -307,7 +296,7 @@ int scratch_copy_file(struct box_scratch *scratch, enum scratch_copy copy, const
     (void)unlinkat(scratch->fd, fresh, 0);
     defer_close int to_fd =
         openat(scratch->fd, fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0444);
-    int r = to_fd < 0 ? -errno : copy_bytes(from_fd, to_fd);
+    int r = to_fd < 0 ? -errno : fd_copy_all(from_fd, to_fd);
     /* An exiting installer may still have the previous file open. */
     if (r == 0 &&
         (fchmod(to_fd, 0444) < 0 || renameat(scratch->fd, fresh, scratch->fd, names[copy]) < 0)) {

@@ -13,7 +13,7 @@
 #include "base/own.h"
 #include "sandbox/programs/keeper/keeper.h"
 
-enum { NS_PER_S = 1000000000, COPY_BYTES = 1 << 17, PERMISSIONS = 0777 };
+enum { NS_PER_S = 1000000000, PERMISSIONS = 0777 };
 
 /* Code may have taken the right to write from its own directories: gives it back for a moment. */
 struct loosened {
@@ -64,20 +64,6 @@ static void set_times(int fd, int64_t mtime_ns)
     (void)futimens(fd, times);
 }
 
-/* Copies what from_fd has. */
-static int copy_whole(int fd, int from_fd)
-{
-    static char bytes[COPY_BYTES];
-    ssize_t got = 0;
-    while ((got = read(from_fd, bytes, sizeof bytes)) > 0) {
-        int r = fd_write_all(fd, bytes, (size_t)got);
-        if (r < 0) {
-            return r;
-        }
-    }
-    return got < 0 ? -errno : 0;
-}
-
 /* Without its ACL the mode may give others more than before: then it gives them nothing. 0 or
  * -errno */
 static int set_attributes(int fd, const struct version *version)
@@ -111,7 +97,7 @@ static int make(int dir_fd, const char *name, const struct version *version, int
         return -errno;
     }
     int r =
-        from_fd >= 0 ? copy_whole(fd, from_fd) : fd_write_all(fd, version->data, version->bytes);
+        from_fd >= 0 ? fd_copy_all(from_fd, fd) : fd_write_all(fd, version->data, version->bytes);
     if (r == 0 && fchmod(fd, version->mode) < 0) {
         r = -errno;
     }
