@@ -1,7 +1,6 @@
 #include "sandbox/egress/address.h"
 
 #include <arpa/inet.h>
-#include <ctype.h>
 #include <string.h>
 
 enum { LABEL_MOST = 63, PORT_DIGITS = 5 };
@@ -123,13 +122,22 @@ const char *address_error(const struct egress_address *address)
     return what || in_range(bytes, &global_v6) ? what : a_reserved;
 }
 
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
 /* The character in lower case, or NUL if no name may contain it. */
 static char name_char(char c)
 {
     if (c >= 'A' && c <= 'Z') {
         return (char)(c - 'A' + 'a');
     }
-    return isalnum((unsigned char)c) || c == '-' || c == '_' || c == '.' ? c : '\0';
+    bool ours = (c >= 'a' && c <= 'z') || is_digit(c) || c == '-' || c == '_' || c == '.';
+    if (!ours) {
+        return '\0';
+    }
+    return c;
 }
 
 /* Checks the labels' lengths. A last label that begins with a digit would be a number to some
@@ -143,7 +151,7 @@ static bool labels_are_valid(const char *host)
             return false;
         }
         if (!label[size]) {
-            return !isdigit((unsigned char)label[0]);
+            return !is_digit(label[0]);
         }
         label += size + 1;
     }
@@ -185,7 +193,7 @@ bool digits_read(const char *text, size_t size, size_t most, uint64_t *ret_value
     uint64_t value = 0;
     bool valid = size > 0 && size <= most;
     for (size_t i = 0; valid && i < size; i++) {
-        valid = isdigit((unsigned char)text[i]);
+        valid = is_digit(text[i]);
         value = value * 10 + (uint64_t)(text[i] - '0');
     }
     *ret_value = valid ? value : 0;
