@@ -87,7 +87,7 @@ static void clear_shared_memory(const struct plan *plan)
 {
     struct stat st;
     defer_closedir DIR *dir = plan->own_uid ? opendir("/dev/shm") : NULL;
-    for (const char *name = NULL; (name = fd_next_name(dir));) {
+    for (const char *name = NULL; dir && (name = fd_next_name(dir));) {
         if (fstatat(dirfd(dir), name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
             st.st_uid == plan->outside_uid) {
             (void)unlinkat(dirfd(dir), name, 0);
