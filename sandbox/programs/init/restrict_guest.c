@@ -149,9 +149,6 @@ enum wire_step confine(const struct init *init, int control_fd, int listener_fd,
     if (setsid() < 0) {
         return WIRE_STEP_SESSION;
     }
-    if (!set_limits(init->config)) {
-        return WIRE_STEP_LIMITS;
-    }
     /* Of a huge page of which code keeps a part, the kernel keeps the rest until memory is short,
      * and no process's figures have it. Forks and programs inherit this, prctl(2). */
     if (init->config->watch_memory_bytes && prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) < 0 &&
@@ -178,6 +175,11 @@ enum wire_step confine(const struct init *init, int control_fd, int listener_fd,
      * The filter by name comes last, because it refuses seccomp(2) itself. */
     if (!listener_give(init, CONFINED_LISTENER_FD)) {
         return WIRE_STEP_LISTENER;
+    }
+    /* As few files as the guest may have in transit, another sandbox of this user can have there at
+     * any time: with this limit, no descriptor could be sent then, unix(7). */
+    if (!set_limits(init->config)) {
+        return WIRE_STEP_LIMITS;
     }
     if (!install(&init->filter_uncounted) || !install(&init->filter_arguments) ||
         !install(&init->filter_names)) {
