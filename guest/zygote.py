@@ -166,7 +166,7 @@ def main(options):
     load("native").set_title("sp-zygote")
     load("native").set_dumpable(False)  # no process may open its memory and descriptors in /proc, PR_SET_DUMPABLE
     spare, notes, sessions = None, [], 0
-    counted = sys.version_info[:2] <= imports.NEWEST  # a newer one may count in another way
+    counted = (3, 12) <= sys.version_info[:2] <= imports.NEWEST  # a newer one may count in another way
     while True:
         if spare is None and sessions != 1 and not waits(control):
             try:
