@@ -9,9 +9,9 @@ uint64_t clock_now_ns(void)
     return (uint64_t)now.tv_sec * CLOCK_NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
-uint64_t clock_wall_ms(void)
+int64_t clock_wall_ns(void)
 {
     struct timespec now = {};
     (void)clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / CLOCK_NS_PER_MS;
+    return now.tv_sec * (int64_t)CLOCK_NS_PER_S + now.tv_nsec;
 }

@@ -7,5 +7,5 @@
 /* CLOCK_MONOTONIC in nanoseconds. */
 uint64_t clock_now_ns(void);
 
-/* Milliseconds since 1970. */
-uint64_t clock_wall_ms(void);
+/* CLOCK_REALTIME: nanoseconds since 1970. */
+int64_t clock_wall_ns(void);

@@ -34,7 +34,7 @@ int fd_pipe(int *ret_read_fd, int *ret_write_fd);
 /* Writes all of it, also after short writes and EINTR; for blocking descriptors. 0 or -errno. */
 int fd_write_all(int fd, const void *bytes, size_t size);
 
-/* Writes what is left of from_fd to to_fd. 0 or -errno. */
+/* Writes what is left of from_fd to to_fd; by one thread at a time. 0 or -errno. */
 int fd_copy_all(int from_fd, int to_fd);
 
 /* Reads up to size bytes at offset of a regular file, also after short reads and EINTR. Returns how

@@ -372,7 +372,7 @@ def full_disk(session):
         return ("a file of the workspace is copied to the sandbox's disk%s before it changes, and does not fit; the user "
                 "can raise --disk, or add --cow-store" % mib(own.f_blocks * own.f_frsize))
     if has_space and (elsewhere or os.path.isdir("/data") or "container" in session.options):
-        where = "the working directory" if elsewhere else "/data" if os.path.isdir("/data") else "of --mount"
+        where = "the working directory" if elsewhere else "of --mount" if "container" in session.options else "/data"
         return "the disk of the user's directory %s is full; remove files, or write below %s" % (where, tmp)
     if own.f_ffree == 0:
         return "the disk holds at most %d files; remove some" % own.f_files

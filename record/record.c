@@ -225,7 +225,8 @@ static int compose(struct record *record, const char *kind, const json_t *fields
     buf_clear(line, LIMIT_RECORD_PART_BYTES);
     buf_appendf(line,
                 "{\"v\":1,\"seq\":%" PRIu64 ",\"time\":\"%s\",\"kind\":\"%s\",\"prev\":\"%s\"",
-                record->seq, rpc_text_time(clock_wall_ms(), stamp), kind, record->prev);
+                record->seq, rpc_text_time((uint64_t)clock_wall_ns() / CLOCK_NS_PER_MS, stamp),
+                kind, record->prev);
     if (record->note) {
         buf_appendf(line, ",\"note\":\"%s\"", record->note);
     }

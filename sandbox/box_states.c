@@ -4,9 +4,9 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/own.h"
 #include "sandbox/box/ask_keeper.h"
 #include "sandbox/box/box.h"
@@ -91,10 +91,8 @@ int box_states_end(struct box *box, const struct box_states_ended *ended, box_st
     unsigned count = 0;
     struct wire_request request = {.op = KEEP_END,
                                    .end = {.to = ended->to, .surely = ended->changed}};
-    struct timespec now;
     if (!ended->changed) { /* the precise clock is never behind the time of a change */
-        (void)clock_gettime(CLOCK_REALTIME, &now);
-        request.end.until_ns = now.tv_sec * 1000000000 + now.tv_nsec;
+        request.end.until_ns = clock_wall_ns();
     }
     for (; claims < end && count < CLAIMS_MOST; count++) {
         const char *next = memchr(claims, '\n', (size_t)(end - claims));

@@ -100,7 +100,7 @@ bool task_begin(struct job *job, struct rpc_call *call)
         return false;
     }
     job->task.created_ns = clock_now_ns();
-    job->task.created_ms = clock_wall_ms();
+    job->task.created_ms = (uint64_t)clock_wall_ns() / CLOCK_NS_PER_MS;
     job->task.asks = rpc_call_can_elicit(call);
     job->unread = true;
     job->reported = true; /* its client learns of its end from the task */

@@ -4,8 +4,8 @@
 #include <string.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/own.h"
 #include "base/path.h"
@@ -24,9 +24,7 @@ static bool is_written(const struct keeper *keeper, const char *path)
 
 void edits_lose(struct keeper *keeper)
 {
-    struct timespec now = {};
-    (void)clock_gettime(CLOCK_REALTIME, &now);
-    keeper->edits.lost_ns = now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+    keeper->edits.lost_ns = clock_wall_ns();
 }
 
 /* An edit before which the facts were at the place that it changes. Owns `to`. */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/path.h"
 #include "sandbox/programs/keeper/keeper.h"
 
 enum { LISTED = 8 }; /* new files of one directory; more are summed up */
@@ -57,8 +58,7 @@ void rows_add(struct rows *rows, const struct record *record, const struct versi
               bool doubt)
 {
     const struct version *to = record->now;
-    const char *name = strrchr(record->path, '/');
-    bool hidden_directory = (name ? name[1] : record->path[0]) == '.' &&
+    bool hidden_directory = path_last(record->path)[0] == '.' &&
                             ((to->kind == KIND_DIRECTORY && from->kind == KIND_NONE) ||
                              (to->kind == KIND_NONE && from->kind == KIND_DIRECTORY));
     bool directory = (to->kind == KIND_DIRECTORY || to->kind == KIND_NONE) &&
