@@ -44,8 +44,8 @@ def begin(session):
     state["root"] = session.root
     if state["touched"]:
         state["touched"] = {}
-    if keeper["pid"] != session.pid and session.greets:
-        connect(session.pid)
+    if keeper["pid"] != session.pid:
+        connect(session)
 
 
 def flush(namespace):
@@ -214,9 +214,11 @@ def kind_of(value):
     return name[:60]
 
 
-def connect(pid):
+def connect(session):
     """A connection of this process's own: what comes back is only for it. Without one, no file of its goes back."""
-    keeper.update(pid=pid, socket=None, lock=_thread.RLock(), sent=0, known=0)
+    keeper.update(pid=session.pid, socket=None, lock=_thread.RLock(), sent=0, known=0)
+    if not session.greets:
+        return
     try:
         ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
         greeting = _socket.socket(fileno=os.dup(GREETING_FD))
@@ -225,8 +227,9 @@ def connect(pid):
         keeper.update(socket=_socket.socket(fileno=KEEPER_FD), inode=os.fstat(KEEPER_FD).st_ino)
         for end in ours, theirs, greeting:
             end.close()
-    except OSError:
-        pass
+    except OSError as error:
+        session.package_notes += ("note", "undo will not bring back files: connecting to what keeps them failed (%s)"
+                                  % error.strerror)
 
 
 def tell(kind, path, target=""):

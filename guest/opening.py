@@ -83,6 +83,8 @@ def main(spare, options, notes, warms_up):
         os._exit(0)
     spare.close()
     connect(session, fds)
+    session.package_notes = notes
+    load("changes").connect(session)
     load("tags").mark(int(fields.get("tag", b"0")))
     session.memory_limit = int(fields.get("memory", b"0"))
     session.process_limit = int(fields.get("processes", b"0"))
@@ -92,7 +94,7 @@ def main(spare, options, notes, warms_up):
     native.set_title("sp-session-" + session.name)
     control = _socket.socket(fileno=frames.SESSION_FD)
     control.setblocking(True)
-    session.control, session.package_notes = control, notes
+    session.control = control
     hello = ("hello", "pid", str(session.pid))
     session.send(control, hello + ("refused", refused) if refused else hello)
     if refused:

@@ -3,18 +3,31 @@
 See WIRE_TAG_SUM in sandbox/protocol/init_protocol.h.
 """
 try:
-    from resource import RLIMIT_MSGQUEUE, setrlimit as set_limit
+    from resource import RLIMIT_MSGQUEUE, RLIMIT_NOFILE, getrlimit as get_limit, setrlimit as set_limit
 except ImportError:  # a trimmed Python
-    set_limit = None
+    set_limit = get_limit = None
 
 RLIMIT_LOCKS = 10  # without effect since Linux 2.4
 SUM, BRANCHES, BRANCH_SHIFT = 1 << 40, 64, 16
 hard = None  # the limit that belongs to the tag
+files = None  # how many files a session may have open
+
+
+def widen():
+    """For the zygote: code of any sandbox of this user may have as many descriptors in flight as a session may have files
+    open, and with that limit it could pass none to a session then, unix(7)."""
+    global files
+    try:
+        files, most = get_limit(RLIMIT_NOFILE)
+        set_limit(RLIMIT_NOFILE, (most, most))
+    except (OSError, TypeError, ValueError):
+        pass
 
 
 def mark(tag):
-    """Sets the tag of this session."""
+    """Sets the limits of this session, and its tag."""
     try:
+        set_limit(RLIMIT_NOFILE, (files, files))
         set_limit(RLIMIT_MSGQUEUE, (tag, tag))
     except (OSError, TypeError, ValueError):
         return

@@ -59,6 +59,7 @@ def load_first(options):
     global modules
     for name in ALWAYS:
         load(name)
+    load("tags").widen()
     imports.hold()
     map_files()
     if "calls" in options:

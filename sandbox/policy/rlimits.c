@@ -15,15 +15,15 @@ unsigned rlimits_wanted(const struct rlimit_sizes *sizes, struct rlimit_wanted w
          * not. A file of one byte is not written either, core(5). For a socket see
          * launch/child.h. */
         {RLIMIT_CORE, "core", 1, 1},
-        /* Also limits the descriptors that wait in sockets, unix(7). The host counts those for the
-         * whole user: with the usual 1024 the guest could use up what the server and other programs
-         * of the user may send. These fail only at their own limit, which is higher than this
-         * one. */
-        {RLIMIT_NOFILE, "nofile", RLIMITS_NOFILE, RLIMITS_NOFILE},
+        /* Also limits the descriptors in flight, unix(7), which the host counts for the whole user:
+         * with the usual 1024 a single process could use up what other programs of the user may
+         * send. Docs: THREATS.md, counters per user. */
+        {RLIMIT_NOFILE, "nofile", 512, 512},
         {RLIMIT_FSIZE, "fsize", file_bytes, file_bytes},
         {RLIMIT_MEMLOCK, "memlock", 65536, 65536},
         {RLIMIT_MSGQUEUE, "msgqueue", WIRE_TAG_ZYGOTE, WIRE_TAG_ZYGOTE},
-        {RLIMIT_SIGPENDING, "sigpending", 256, 256}, /* POSIX timers too, timer_create(2) */
+        {RLIMIT_SIGPENDING, "sigpending", RLIMITS_SIGPENDING,
+         RLIMITS_SIGPENDING}, /* POSIX timers too, timer_create(2) */
         /* "unlimited" would select a layout of the address space that is easy to guess. A thread's
          * stack gets the soft limit by default, pthread_create(3). */
         {RLIMIT_STACK, "stack", 8 * MIB, 64 * MIB},

@@ -11,7 +11,7 @@ struct rlimit_wanted {
     uint64_t hard;
 };
 
-enum { RLIMITS_MOST = 12, RLIMITS_NOFILE = 512 };
+enum { RLIMITS_MOST = 12, RLIMITS_SIGPENDING = 256 };
 
 struct rlimit_sizes {
     uint64_t file_bytes; /* largest file */

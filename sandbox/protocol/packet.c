@@ -3,7 +3,25 @@
 #include <errno.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+
+/* The kernel refuses descriptors while more of this user are in flight than the sender may have
+ * open, unix(7), and code can bring about any number: senders at the same moment pass that check
+ * together. Only the soft limit counts. */
+static ssize_t send_beyond_limit(int socket_fd, const struct msghdr *message, int flags)
+{
+    struct rlimit usual;
+    if (getrlimit(RLIMIT_NOFILE, &usual) < 0 ||
+        setrlimit(RLIMIT_NOFILE, &(struct rlimit){usual.rlim_max, usual.rlim_max}) < 0) {
+        return -1;
+    }
+    ssize_t sent = sendmsg(socket_fd, message, flags);
+    int error = errno;
+    (void)setrlimit(RLIMIT_NOFILE, &usual);
+    errno = error;
+    return sent;
+}
 
 ssize_t packet_send(int socket_fd, const void *bytes, size_t size, const int *fds, size_t fd_count,
                     int flags)
@@ -28,6 +46,9 @@ ssize_t packet_send(int socket_fd, const void *bytes, size_t size, const int *fd
     }
     for (;;) {
         ssize_t sent = sendmsg(socket_fd, &message, flags | MSG_NOSIGNAL);
+        if (sent < 0 && errno == ETOOMANYREFS) {
+            sent = send_beyond_limit(socket_fd, &message, flags | MSG_NOSIGNAL);
+        }
         if (sent >= 0) {
             return sent;
         }

@@ -49,7 +49,7 @@ static bool was_guest(pid_t pid)
         const char *name;
         uint64_t most;
     } limits[] = {{"Max core file size", 1},
-                  {"Max open files", RLIMITS_NOFILE},
+                  {"Max pending signals", RLIMITS_SIGPENDING},
                   {"Max msgqueue size", WIRE_TAG_ZYGOTE}};
     char path[48];
     char text[4096];

@@ -6,15 +6,17 @@ isolation level allows it, without.
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 
-from client import COMMAND, DENY, Case, Server, is_denied, need_userns  # noqa: E402
+from client import BINARY, COMMAND, DENY, Case, Server, is_denied, need_userns  # noqa: E402
 from container_level import CONTAINER  # noqa: E402
 from traces import oldest_of  # noqa: E402
 
@@ -24,6 +26,7 @@ LANDLOCK = ("landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_s
 # Plants modules wherever a starting interpreter may look: they must not affect later sessions.
 PLANT = """
 import sys
+import tempfile
 VERSION = 'python%d.%d' % sys.version_info[:2]
 MARK = "import builtins; builtins.PLANTED = (builtins.PLANTED if hasattr(builtins, 'PLANTED') else ()) + (__name__,)\\n"
 home = os.path.expanduser('~')
@@ -248,6 +251,55 @@ class WithoutLandlock(Sessions):
 @unittest.skipIf(CONTAINER, "without Landlock no code runs in this isolation level")
 class OutputsWithoutLandlock(Outputs):
     wrap = (*DENY, *LANDLOCK, "--")
+
+
+# Holds 1,500 descriptors in flight, as code of another sandbox can. Root's own would not count: CAP_SYS_RESOURCE.
+FLOOD = """
+import array, resource, socket, sys
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+pairs = [socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM) for _ in range(4)]
+for one, _ in pairs:
+    for _ in range(4):
+        one.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [0] * 100))])
+print(flush=True)
+sys.stdin.read()
+"""
+ANOTHER_USER = 61234  # with no programs but the test's: the kernel counts by user
+
+
+@unittest.skipIf(os.geteuid() != 0, "root: the kernel counts by user, and only root can be another one")
+class InFlight(Case):
+    def test_descriptors_of_another_sandbox_stop_no_session(self):
+        become = ("prlimit", "--nofile=1024:", "setpriv", f"--reuid={ANOTHER_USER}", f"--regid={ANOTHER_USER}", "--clear-groups")
+        with tempfile.TemporaryDirectory() as directory:
+            os.chmod(directory, 0o755)
+            binary = shutil.copy(BINARY, directory)
+            env = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "TMPDIR": "/tmp"}
+            if subprocess.run([*become, "unshare", "-Ur", binary, "--version"], capture_output=True).returncode != 0:
+                self.skipTest("userns: refused to another user")
+            for level in ("full", "container")[CONTAINER:]:
+                workspace = os.path.join(directory, level)
+                os.mkdir(workspace)
+                os.chown(workspace, ANOTHER_USER, ANOTHER_USER)
+                args = ("--isolation", level, "--workspace", workspace)
+                with self.subTest(level), Server(*args, env=env, wrap=become, command=(binary,)) as early, \
+                        subprocess.Popen([*become, sys.executable, "-Ic", FLOOD], stdin=subprocess.PIPE,
+                                         stdout=subprocess.PIPE) as flood:
+                    early.python("import os\nkept = 1")
+                    self.assertEqual(flood.stdout.readline(), b"\n")
+                    self.assert_prints(early.python("print(2)", session="another"), "2")
+                    crashed = early.python("os._exit(1)")
+                    self.assert_state_after_kill(crashed)
+                    after = early.python("print(kept)")
+                    self.assertIn("undo will not bring back files: connecting to what keeps them failed", after.text)
+                    with Server(*args[:2], env=env, wrap=become, command=(binary,)) as late:
+                        result = late.python("import resource\nprint(resource.getrlimit(resource.RLIMIT_NOFILE))")
+                        self.assert_prints(result, "(512, 512)")
+                    flood.stdin.close()
+                    self.assertEqual(flood.wait(), 0)
+                    again = early.python("os._exit(1)")
+                    self.assertNotIn("undo will not", early.python("print(kept)").text, again.text)
 
 
 @unittest.skipIf(CONTAINER, "without Landlock no code runs in this isolation level")

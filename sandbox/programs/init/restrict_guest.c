@@ -57,7 +57,7 @@ void listener_take(struct init *init, int ends[2])
     own_close(&ends[0]);
 }
 
-static bool set_limit(const struct rlimit_wanted *wanted)
+static bool set_limit(const struct rlimit_wanted *wanted, bool nests)
 {
     struct rlimit now;
     if (getrlimit((__rlimit_resource_t)wanted->which, &now) < 0) {
@@ -65,7 +65,9 @@ static bool set_limit(const struct rlimit_wanted *wanted)
     }
     /* Only lowered, because raising would need CAP_SYS_RESOURCE. */
     struct rlimit limit = {.rlim_cur = wanted->soft, .rlim_max = wanted->hard};
-    if (limit.rlim_max > now.rlim_max) {
+    /* The zygote raises the soft limit and each of its sessions lowers both: guest/tags.py. */
+    bool keeps_hard = nests && wanted->which == RLIMIT_NOFILE;
+    if (limit.rlim_max > now.rlim_max || keeps_hard) {
         limit.rlim_max = now.rlim_max;
     }
     if (limit.rlim_cur > limit.rlim_max) {
@@ -80,12 +82,12 @@ unsigned limits_wanted(const struct wire_config *config, struct rlimit_wanted wa
     return rlimits_wanted(&sizes, wanted);
 }
 
-static bool set_limits(const struct wire_config *config)
+static bool set_limits(const struct wire_config *config, bool nests)
 {
     struct rlimit_wanted wanted[RLIMITS_MOST];
     unsigned count = limits_wanted(config, wanted);
     for (unsigned i = 0; i < count; i++) {
-        if (!set_limit(&wanted[i])) {
+        if (!set_limit(&wanted[i], nests)) {
             return false;
         }
     }
@@ -178,7 +180,7 @@ enum wire_step confine(const struct init *init, int control_fd, int listener_fd,
     }
     /* As few files as the guest may have in transit, another sandbox of this user can have there at
      * any time: with this limit, no descriptor could be sent then, unix(7). */
-    if (!set_limits(init->config)) {
+    if (!set_limits(init->config, nests)) {
         return WIRE_STEP_LIMITS;
     }
     if (!install(&init->filter_uncounted) || !install(&init->filter_arguments) ||
