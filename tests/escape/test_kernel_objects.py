@@ -129,6 +129,20 @@ def worker(n):
 def held(n): return share(n)
 """
 
+SENT_QUEUES = """
+def worker(n):
+    a, b = socket.socketpair()
+    for q in range({queues}):
+        full = socket.socketpair()
+        full[0].setblocking(False)
+        size = full[0].send(bytes(180 << 10))
+        socket.send_fds(a, [b'x'], [full[1].fileno()])
+        for end in full: end.close()
+        note(n, (q + 1) * size)
+    return a, b
+def held(n): return share(n)
+"""
+
 # A process is unreadable in /proc while it runs a program that it may not read.
 HIDDEN_SHARED = """
 import os, shutil, sys
@@ -197,6 +211,8 @@ HELD = {
                              "1 left"),
     "event_queues_in_messages": (workers(SENT_EPOLL, 6, items=12000, queues=20),
                                  workers(SENT_EPOLL, 1, items=1200, queues=4), "1 left"),
+    "queues_in_messages": (workers(SENT_QUEUES, 6, queues=200, most=80), workers(SENT_QUEUES, 1, queues=40), "1 left",
+                           LIMIT_MIB, 80),  # in this way code can hold 90 MiB, RLIMIT_NOFILE
     "shared_memory_of_a_hidden_program": (workers(HIDDEN_SHARED, 1, size=400), workers(HIDDEN_SHARED, 1, size=8),
                                           "1 left", 4 * LIMIT_MIB),  # an unreadable process counts as the most that it could hold
     "connections_that_nobody_accepts": (UNACCEPTED.format(listeners=16, connections=300, most=MOST_MIB, **UNIX),

@@ -12,8 +12,8 @@
  *   to matter.
  * - Sockets that no process holds, in transit in a message or connected and not accepted, with
  *   the data that was sent: the network namespace knows the number of sockets. Without a
- *   namespace notify_sockets.c bounds them. Pipes in transit: at most RLIMIT_NOFILE, unix(7).
- * - Objects of the kernel: objects.c.
+ *   namespace notify_sockets.c bounds those that are not accepted.
+ * - Objects of the kernel, and what is in transit to a socket that a process holds: objects.c.
  * - Shared memory without a name: mmap(2) with MAP_SHARED of /dev/zero or of nothing. Its pages
  *   stay when no process maps them, and nothing reports its size. But all such memory of the
  *   machine has grown by no more than sysinfo(2) says; if that matters, a process with such a
@@ -48,8 +48,7 @@
 #include "sandbox/programs/common/usage.h"
 
 enum {
-    SOCKET_BYTES = 256 << 10, /* SO_SNDBUF is 208 KiB and cannot be raised; a message may pass it */
-    PIPE_BYTES = 64 << 10,    /* pipe(7) */
+    PIPE_BYTES = 64 << 10, /* pipe(7) */
     PIPES_WHOLE = 1024, /* per user; further pipes get two pages: pipe-user-pages-soft, pipe(7) */
     PIPE_LEAST_BYTES = 8 << 10,
     INODE_BYTES = 1 << 10,  /* of kernel memory, with its name */
@@ -143,7 +142,7 @@ static uint64_t queue_bytes(struct look *look, int dir_fd, const char *name)
     }
     if (is_socket) {
         look->sockets++;
-        return SOCKET_BYTES;
+        return OBJECTS_SOCKET_BYTES;
     }
     return pipe_bytes(look);
 }
@@ -157,7 +156,7 @@ static uint64_t queues_of(struct look *look, pid_t pid, pid_t thread, const char
     defer_closedir DIR *dir = look->closeness == CLOSE_STATUS ? NULL : open_proc(thread, "fd");
     if (!dir) {
         bool exits = look->closeness != CLOSE_STATUS && has_lost_memory(pid);
-        return exits ? 0 : parse_field(status, "FDSize:", 0) * SOCKET_BYTES;
+        return exits ? 0 : parse_field(status, "FDSize:", 0) * OBJECTS_SOCKET_BYTES;
     }
     for (const char *name = NULL; (name = fd_next_name(dir));) {
         sum += queue_bytes(look, dirfd(dir), name);
@@ -249,7 +248,7 @@ static uint64_t unheld_bytes(const struct processes *processes, const struct loo
     for (unsigned i = 0; i < PROCESSES_WATCHED; i++) {
         ours += processes->watched[i].pid > 0 ? SESSION_SOCKETS : 0;
     }
-    return all > look->sockets + ours ? (all - look->sockets - ours) * SOCKET_BYTES : 0;
+    return all > look->sockets + ours ? (all - look->sockets - ours) * OBJECTS_SOCKET_BYTES : 0;
 }
 
 /* Adds up what the guest's processes use, except for the zygote, which must not be killed for it,

@@ -259,8 +259,9 @@ static uint64_t descriptor_bytes(pid_t pid, const char *number, const char *targ
     if (locks_only && (target[0] != '/' || proc_file)) {
         return 0;
     }
-    if (begins(target, "socket:")) { /* it may have an epoll instance in transit */
-        return FILE_BYTES + usage_flights(pid, number) * (FILE_BYTES + most_items * EPOLL_BYTES);
+    if (begins(target, "socket:")) { /* it may have full sockets or epoll instances in transit */
+        return FILE_BYTES + usage_flights(pid, number) *
+                                (FILE_BYTES + OBJECTS_SOCKET_BYTES + most_items * EPOLL_BYTES);
     }
     (void)snprintf(info, sizeof info, "fdinfo/%.16s", number);
     (void)count_lines(pid, info, &lines);

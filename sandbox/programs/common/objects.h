@@ -5,6 +5,9 @@
 
 struct processes;
 
+/* What a socket may hold: SO_SNDBUF is 208 KiB and cannot be raised; a message may pass it. */
+enum { OBJECTS_SOCKET_BYTES = 256 << 10 };
+
 /* What the kernel holds for each process. Starts or continues a scan, for a turn of some 50 ms, or
  * until it has found more than limit, in bytes. locks_only: a control group counts the rest.
  * Returns whether the scan is complete. */
