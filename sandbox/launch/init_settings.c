@@ -1,8 +1,10 @@
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/fd.h"
 #include "base/own.h"
+#include "base/parse.h"
 #include "sandbox/box/box.h"
 #include "sandbox/launch/launch.h"
 #include "sandbox/policy/filter.h"
@@ -73,6 +75,20 @@ struct rlimit_sizes config_sizes(const struct box *box)
                                  .pids_max = counted ? 0 : limits->pids};
 }
 
+/* The kernel counts epoll items for the whole user, epoll(7): a quarter of what the user may have
+ * counts as all of --memory. */
+static uint64_t epoll_item_bytes(const struct box_limits *limits)
+{
+    enum { LEAST = 256, SHARE = 4 };
+    char text[32] = "";
+    uint64_t most = 0;
+    (void)fd_read_text_at(AT_FDCWD, "/proc/sys/fs/epoll/max_user_watches", text, sizeof text);
+    text[strcspn(text, "\n")] = '\0';
+    uint64_t bytes =
+        parse_u64(text, &most) == 0 && most > 0 ? limits->memory_bytes / most * SHARE : 0;
+    return bytes > LEAST ? bytes : LEAST;
+}
+
 int config_write(const struct box *box, int fd, struct fail *ret_fail)
 {
     OWNED(release_filter) struct filter_program uncounted = {};
@@ -91,6 +107,7 @@ int config_write(const struct box *box, int fd, struct fail *ret_fail)
         .watch_memory_bytes = cgroup_has(&box->cgroup, CGROUP_MEMORY) ? 0 : limits->memory_bytes,
         .uncounted_bytes = cgroup_has(&box->cgroup, CGROUP_MEMORY) ? limits->memory_bytes : 0,
         .inet_bytes = cgroup_uncounted_inet(&box->cgroup),
+        .epoll_item_bytes = epoll_item_bytes(limits),
         .staging_bytes = box->installer ? box->spec->packages_bytes : 0,
         .disk_bytes = counts_scratch(box) ? limits->disk_bytes : 0,
         .disk_inodes = limits->disk_inodes,

@@ -164,6 +164,7 @@ struct wire_config {
     uint64_t watch_memory_bytes; /* watchdog limit where no cgroup counts memory, else 0 */
     uint64_t uncounted_bytes;    /* where a cgroup counts memory: the limit of what it omits */
     uint64_t inet_bytes;         /* what it omits for each TCP or UDP socket */
+    uint64_t epoll_item_bytes;   /* what each counts as */
     uint64_t staging_bytes;      /* what /stage may hold; 0: there is none */
     uint64_t disk_bytes;         /* limit of the scratch directory; 0: there is none */
     uint64_t disk_inodes;        /* the same for its inodes */

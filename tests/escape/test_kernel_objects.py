@@ -245,6 +245,15 @@ class Objects(Case):
             self.assertLess(self.hidden(server), most, result.text)
             self.assert_alive(server)
 
+    def test_event_queue_items_of_the_user(self):
+        """The kernel counts them for all programs of the user, epoll(7): code gets a quarter, whatever memory it has."""
+        share = int(pathlib.Path("/proc/sys/fs/epoll/max_user_watches").read_text()) // 4
+        items, mib = 200 * 290, share * 192 >> 20
+        if share > 2 << 20:
+            self.skipTest("memory: the user may have too many here to try it")
+        attack = workers(EPOLL, share // items * 8 // 5 + 2, mib * 13 // 10, queues=290)
+        self.check_held(attack, workers(EPOLL, 1, queues=10), "1 left", max(4 * mib, LIMIT_MIB), mib * 13 // 10)
+
     def test_workers_that_share_a_table_of_descriptors(self):
         """The owner of a lock cannot be found once the process that took it has exited."""
         with Server(wrap=self.wrap) as server:

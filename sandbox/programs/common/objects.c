@@ -38,7 +38,6 @@ enum {
     FILE_BYTES = 512,
     PROC_FILE_BYTES = 8 << 10,
     FDINFO_BYTES = 1 << 20, /* at least: its descriptor may be gone, while the text stays */
-    EPOLL_BYTES = 256,
     LOCK_BYTES = 192,
     TASK_BYTES = 24 << 10,
     LOCKS_A_TICK = 10000,    /* of 10 ms, proc(5): no call takes less than a microsecond */
@@ -46,6 +45,8 @@ enum {
     PAGE = 4096,
     TURN_NS = 50000000,
 };
+
+#define EPOLL "anon_inode:[eventpoll]" /* proc(5) */
 
 enum { WORD = 8, LOCKS = 0, ITEMS, WORDS }; /* prefixes of lines in fdinfo */
 
@@ -71,6 +72,7 @@ static struct {
     unsigned orphans;
     uint64_t found; /* bytes, of living processes */
     uint64_t limit;
+    uint64_t epoll_item_bytes;
     uint64_t turn_ends_ns;
 } look;
 
@@ -248,31 +250,31 @@ static uint64_t proc_file_bytes(const char *target)
     return bytes;
 }
 
-/* locks_only: a control group counts the rest. */
+/* locks_only: a control group counts the memory of the rest; but of epoll items there can be too
+ * many for the user. */
 static uint64_t descriptor_bytes(pid_t pid, const char *number, const char *target, bool locks_only)
 {
     static const char *const words[WORDS] = {[LOCKS] = "lock:", [ITEMS] = "tfd:"};
     struct lines lines = {.words = words};
     char info[32];
     bool proc_file = begins(target, "/proc/");
-    /* Only a file with a path can be locked; a deleted file has one, too. */
-    if (locks_only && (target[0] != '/' || proc_file)) {
-        return 0;
-    }
     if (begins(target, "socket:")) { /* it may have full sockets or epoll instances in transit */
-        return FILE_BYTES + usage_flights(pid, number) *
-                                (FILE_BYTES + OBJECTS_SOCKET_BYTES + most_items * EPOLL_BYTES);
+        uint64_t flights = usage_flights(pid, number);
+        uint64_t items = flights * most_items * look.epoll_item_bytes;
+        return locks_only ? items
+                          : items + FILE_BYTES + flights * (FILE_BYTES + OBJECTS_SOCKET_BYTES);
+    }
+    /* Only a file with a path can be locked; a deleted file has one, too. */
+    if (locks_only && (target[0] != '/' || proc_file) && strcmp(target, EPOLL) != 0) {
+        return 0;
     }
     (void)snprintf(info, sizeof info, "fdinfo/%.16s", number);
     (void)count_lines(pid, info, &lines);
     largest_fdinfo = lines.size > largest_fdinfo ? lines.size : largest_fdinfo;
     most_items = lines.counts[ITEMS] > most_items ? lines.counts[ITEMS] : most_items;
-    uint64_t locks = lines.counts[LOCKS] * LOCK_BYTES;
-    if (locks_only) {
-        return locks;
-    }
-    return locks + lines.counts[ITEMS] * EPOLL_BYTES +
-           (proc_file ? proc_file_bytes(target) : FILE_BYTES);
+    uint64_t counted =
+        lines.counts[LOCKS] * LOCK_BYTES + lines.counts[ITEMS] * look.epoll_item_bytes;
+    return locks_only ? counted : counted + (proc_file ? proc_file_bytes(target) : FILE_BYTES);
 }
 
 static void add(struct entry *entry, uint64_t bytes)
@@ -353,6 +355,7 @@ static void begin_look(const struct processes *processes)
     }
     qsort(fresh->entries, fresh->count, sizeof *fresh->entries, compare);
     look.at = 0;
+    look.epoll_item_bytes = processes->epoll_item_bytes;
     look.descriptor = -1;
     look.orphans = 0;
     for (unsigned i = 0; i < fresh->count; i++) {

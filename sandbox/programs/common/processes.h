@@ -22,7 +22,8 @@ struct processes {
     bool guards;  /* root is the caller, a supervisor */
     bool outside; /* the caller is the process monitor */
     pid_t zygote;
-    pid_t keeper; /* 0: there is none */
+    pid_t keeper;              /* 0: there is none */
+    uint64_t epoll_item_bytes; /* what each counts as */
     struct watched watched[PROCESSES_WATCHED];
 };
 
