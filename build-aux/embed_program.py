@@ -5,9 +5,10 @@ A generated file, not a define, so that the object is rebuilt with the program.
 import pathlib
 import sys
 
+# Apart from the constants of the server, which itself does not read it.
 program, out, name = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]), sys.argv[3]
 lines = [
-    ".section .rodata",
+    '.section .embedded,\\"a\\"',
     f".global {name}_start",
     f".global {name}_end",
     ".balign 16",
