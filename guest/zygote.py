@@ -59,6 +59,8 @@ def load_first(options):
     global modules
     for name in ALWAYS:
         load(name)
+    if "warnings" in IMPORTED:  # by a .pth file: then each session needs it at once, see watch.py
+        load("warned")
     load("tags").widen()
     imports.hold()
     map_files()
