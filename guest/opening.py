@@ -37,9 +37,6 @@ def connect(session, fds):
     streams.connect(fds[1], fds[2])
     if len(fds) > 3 and faulthandler is not None:
         session.trace_fd = os.dup2(fds[3], TRACE_FD, False)
-        faulthandler.enable(TRACE_FD, all_threads=False)
-        for number in (_signal.SIGUSR1, TRACE_SIGNAL):
-            faulthandler.register(number, file=TRACE_FD, all_threads=False)
     session.greets = len(fds) > 4 and os.dup2(fds[4], load("changes").GREETING_FD, False)
     frames.close(fds)
 
@@ -63,6 +60,10 @@ def prepare(options):
     own.BUILTINS["display"] = own.display
     load("zygote").reseed()
     load("watch").begin()
+    if faulthandler is not None:  # what it writes to comes with the other descriptors
+        faulthandler.enable(TRACE_FD, all_threads=False)
+        for number in (_signal.SIGUSR1, TRACE_SIGNAL):
+            faulthandler.register(number, file=TRACE_FD, all_threads=False)
     refused = native.confine(load("zygote").ruleset_fd)
     if "landlock-optional" in options:
         refused = None
