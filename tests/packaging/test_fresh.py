@@ -315,7 +315,7 @@ class Document(Fresh):
 
     def test_debian(self):
         root = self.machine("doc-deb", "deb")
-        self.types(root, self.block("Debian and Ubuntu"), self.block("Installing"))
+        self.types(root, "mkdir ~/.cursor", self.block("Debian and Ubuntu"), self.block("Add it to your assistants"))
         self.assertTrue((root.path / "home/user/Sandpiper").is_dir())
         self.works(root)
         self.types(root, self.block("Debian and Ubuntu", -1))
@@ -344,9 +344,10 @@ class Document(Fresh):
 
     def test_source(self):
         root = self.machine("doc-source")
-        self.types(root, self.block("From source"))
+        self.does(root, "apt-get install -qq -y --no-install-recommends git; git config --system --add safe.directory '*'")
+        self.types(root, "cd; " + re.sub(r"https://\S+", "file:///src sandpiper", self.block("From source")))
         self.works(root)
-        self.types(root, self.block("From source", -1))
+        self.types(root, "cd ~/sandpiper; " + self.block("From source", -1))
         self.gone(root)
 
     def test_entries_of_assistants_are_json(self):

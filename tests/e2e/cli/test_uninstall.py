@@ -41,6 +41,14 @@ class Uninstall(Case):
                                        "share/man/man1", "share/man/man1/other.1"])
         self.assertEqual(self.uninstall().returncode, 0)
 
+    def test_directories_that_the_installation_has_made_are_removed(self):
+        with open(self.place / "build" / "meson-logs" / "install-log.txt", "a") as log:
+            log.write(f"{self.place}/usr/lib/systemd/system\n{self.place}/usr/lib/systemd\n{self.place}/usr/bin\n")
+        (self.place / "usr" / "bin" / "other").write_text("")
+        done = self.uninstall()
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(self.left(), ["bin", "bin/other", "lib", "share", "share/man", "share/man/man1"])
+
     def test_what_cannot_be_removed_is_an_error(self):
         program = self.place / "usr" / FILES[0]
         program.unlink()
