@@ -107,7 +107,7 @@ static bool same_part(const char *name, append_fn append, const json_t *was, con
     for (unsigned i = 0; i < 2; i++) {
         OWNED(buf_done) struct buf text = BUF_EMPTY;
         append(results[i], name, &text);
-        append_fixed(i ? &other : &one, buf_bytes(&text), buf_size(&text));
+        append_fixed(i ? &other : &one, buf_text(&text), buf_size(&text));
     }
     if (buf_size(&one) == buf_size(&other) &&
         (buf_size(&one) == 0 || memcmp(buf_bytes(&one), buf_bytes(&other), buf_size(&one)) == 0)) {

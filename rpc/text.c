@@ -83,7 +83,7 @@ json_t *rpc_text_load(const char *bytes, size_t size, json_error_t *error)
     json_t *value = json_loadb(bytes, size, flags, error);
     OWNED(buf_done) struct buf copy = BUF_EMPTY;
     char *text = NULL;
-    if (!value && buf_reserve(&copy, size, &text) == 0) {
+    if (!value && size > 0 && buf_reserve(&copy, size, &text) == 0) {
         memcpy(text, bytes, size);
         value = replace_halves(text, text + size) ? json_loadb(text, size, flags, error) : NULL;
     }
