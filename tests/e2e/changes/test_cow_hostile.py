@@ -2,9 +2,8 @@
 import contextlib
 import itertools
 import os
-import shutil
 import stat
-import subprocess
+import struct
 import time
 import unittest
 
@@ -280,8 +279,7 @@ os.symlink('../outside/secret.txt', 'relative'); os.symlink('/proc/self/fd/0', '
     def test_owner_group_and_acl_of_a_replaced_file_stay(self):
         path = self.put("a", mode=0o666)
         self.give_to_another_user(path)
-        if shutil.which("setfacl"):
-            subprocess.run(["setfacl", "-m", "u:54321:r", str(path)], check=False)
+        self.give_list(path, path.stat().st_uid)
         before, attributes = path.stat(), {name: os.getxattr(path, name) for name in os.listxattr(path)}
         with self.server() as server:
             self.assert_ok(server.python("open('a', 'a').write('by code\\n')"))
@@ -290,6 +288,32 @@ os.symlink('../outside/secret.txt', 'relative'); os.symlink('/proc/self/fd/0', '
         self.assertEqual((after.st_uid, after.st_gid, after.st_mode), (before.st_uid, before.st_gid, before.st_mode))
         self.assertEqual({name: os.getxattr(path, name) for name in os.listxattr(path)}, attributes)
         self.assertEqual(self.read("a"), "as it was\nby code\n")
+
+    def give_list(self, path, uid, kind="access"):
+        """acl(5) in the kernel's form, version 2: what user uid may do besides owner, group, mask and others."""
+        entries = ((1, 6, -1), (2, 6, uid), (4, 4, -1), (16, 6, -1), (32, 4, -1))
+        value = b"\2\0\0\0" + b"".join(struct.pack("<HHi", *entry) for entry in entries)
+        try:
+            os.setxattr(path, "system.posix_acl_" + kind, value)
+        except OSError as error:
+            self.skipTest(f"acl: {error}")
+
+    def test_an_access_list_with_others_is_named(self):
+        """The kernel copies no access list with a user that the sandbox does not know."""
+        path, sub = self.put("a", mode=0o666), self.dir / "sub"
+        sub.mkdir()
+        self.give_list(path, 54321)
+        self.give_list(sub, 54321, "default")
+        self.give_to_another_user(path, sub)
+        with self.server() as server:
+            for code in "open('a', 'a')", "open('sub/a', 'w')":
+                result = server.python(code)
+                if result.is_error:
+                    self.assertIn("an access list of this or of its directory names a user or group", result.text)
+            self.assert_ok(server.python("text = open('a').read()\nimport os\nos.unlink('a')\nopen('a', 'w').write(text + 'by code\\n')"))
+            self.apply(server, 1)
+        self.assertEqual(self.read("a"), "as it was\nby code\n")
+        self.assertIn("system.posix_acl_access", os.listxattr(path))
 
     def give_to_another_user(self, *paths):
         if os.geteuid() == 0:
