@@ -113,10 +113,25 @@ static int add_create_rules(scmp_filter_ctx context)
     return r;
 }
 
+/* Init assumes the usual buffer sizes of sockets. The kernel reduces a request silently, socket(7),
+ * so the filter lets it succeed without effect and programs continue. */
+static int add_buffer_rules(scmp_filter_ctx context)
+{
+    const unsigned sizes[] = {SO_SNDBUF, SO_RCVBUF};
+    int r = 0;
+    for (unsigned i = 0; r == 0 && i < 2; i++) {
+        r = seccomp_rule_add(context, SCMP_ACT_ERRNO(0), SCMP_SYS(setsockopt), 2,
+                             SCMP_A1(SCMP_CMP_MASKED_EQ, FILTER_LOW_32, SOL_SOCKET),
+                             SCMP_A2(SCMP_CMP_MASKED_EQ, FILTER_LOW_32, sizes[i]));
+    }
+    return r;
+}
+
 int filter_add_common(scmp_filter_ctx context)
 {
     int r = filter_add_rules(context, common, sizeof common / sizeof *common);
-    return r ? r : add_create_rules(context);
+    r = r ? r : add_create_rules(context);
+    return r ? r : add_buffer_rules(context);
 }
 
 /* AF_VSOCK reaches a hypervisor's host and belongs to no namespace; AF_ALG, rxrpc and others have
@@ -149,17 +164,9 @@ int filter_build_arguments(bool landlock, struct filter_program *ret_filter, str
 int filter_build_uncounted(struct filter_program *ret_filter, struct fail *ret_fail)
 {
     FILTER_CONTEXT context = NULL;
-    const unsigned sizes[] = {SO_SNDBUF, SO_RCVBUF};
     int r = filter_context_new(SCMP_ACT_ALLOW, ret_filter->arch, &context);
     /* Nothing counts a memfd that is in a message, or mapped and closed. */
     r = r ? r : seccomp_rule_add(context, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(memfd_create), 0);
-    /* The watchdog assumes the usual buffer sizes. The kernel reduces a request silently,
-     * socket(7), so the filter lets it succeed without effect and programs continue. */
-    for (unsigned i = 0; r == 0 && i < 2; i++) {
-        r = seccomp_rule_add(context, SCMP_ACT_ERRNO(0), SCMP_SYS(setsockopt), 2,
-                             SCMP_A1(SCMP_CMP_MASKED_EQ, FILTER_LOW_32, SOL_SOCKET),
-                             SCMP_A2(SCMP_CMP_MASKED_EQ, FILTER_LOW_32, sizes[i]));
-    }
     r = r ? r
           : seccomp_rule_add(context, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(fcntl), 1,
                              SCMP_A1(SCMP_CMP_MASKED_EQ, FILTER_LOW_32, F_SETPIPE_SZ));

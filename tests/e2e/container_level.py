@@ -106,6 +106,8 @@ DIFFERENCES = {
     "test_survivors.Survivors.test_subreaper": "no process may become one",
     "test_failover.Failover.test_kept_after_failover": NO_NETWORK,
     "test_failover.Failover.test_lost_after_failover": SHARED,
+    "test_kernel_objects.Objects.test_buffers_of_connections_of_the_machine": NO_NETWORK,
+    "test_kernel_objects.ObjectsOfTheWatchdog.test_buffers_of_connections_of_the_machine": NO_NETWORK,
     "test_kernel_objects.Objects.test_tcp_connections_that_nobody_accepts": NO_NETWORK,
     "test_kernel_objects.ObjectsOfTheWatchdog.test_tcp_connections_that_nobody_accepts": NO_NETWORK,
     "test_hidden_memory.Uncounted.test_refused_ways_to_hide_memory": NO_NETWORK,

@@ -3,6 +3,7 @@ each attack is killed or refused before it holds much more than the limit.
 
 An attack's workers hold their objects and sleep. The attack polls until few enough workers are left or time is up.
 """
+import os
 import pathlib
 import sys
 import unittest
@@ -192,6 +193,21 @@ for number in range({listeners}):
 note()
 print('through')
 """
+CONNECTIONS = """
+def worker(n):
+    kept = []
+    with socket.create_server(('127.0.0.1', 0)) as listener:
+        for pair in range({pairs}):
+            ends = socket.create_connection(listener.getsockname()), listener.accept()[0]
+            kept.append(ends)
+            for end in ends:
+                end.setblocking(False)
+                try:
+                    while True: end.send(bytes(400000))
+                except BlockingIOError: pass
+    return kept
+def held(n): return n * {pairs} * 320 // 1024
+"""
 UNIX = {"family": "socket.AF_UNIX", "address": "os.urandom(8).hex()"}
 TCP = {"family": "socket.AF_INET", "address": "('127.0.0.1', 0)"}
 
@@ -253,6 +269,21 @@ class Objects(Case):
             self.skipTest("memory: the user may have too many here to try it")
         attack = workers(EPOLL, share // items * 8 // 5 + 2, mib * 13 // 10, queues=290)
         self.check_held(attack, workers(EPOLL, 1, queues=10), "1 left", max(4 * mib, LIMIT_MIB), mib * 13 // 10)
+
+    def test_buffers_of_connections_of_the_machine(self):
+        """The kernel limits their memory for the whole machine, tcp(7): no code gets half of it, whatever memory it has."""
+        half = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 32 >> 20
+        if half > 1024:
+            self.skipTest("memory: connections may have too much here to try it")
+        attack = workers(CONNECTIONS, half * 1024 // (200 * 320) * 3 // 2 + 1, half * 5 // 4, pairs=200)
+        self.check_held(attack, workers(CONNECTIONS, 1, pairs=10), "1 left", 6 * half, half * 5 // 4)
+
+    def test_sizes_of_socket_buffers(self):
+        with Server(wrap=self.wrap) as server:
+            result = server.python("import socket\nend = socket.socketpair()[0]\nfor size in socket.SO_SNDBUF, socket.SO_RCVBUF:\n"
+                                   "    old = end.getsockopt(1, size)\n"
+                                   "    end.setsockopt(1, size, 1 << 17)\n    print(end.getsockopt(1, size) == old)")
+            self.assert_prints(result, "True\nTrue")
 
     def test_workers_that_share_a_table_of_descriptors(self):
         """The owner of a lock cannot be found once the process that took it has exited."""

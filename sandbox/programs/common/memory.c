@@ -240,15 +240,31 @@ static uint64_t add_process(struct look *look, pid_t pid, uint64_t free_bytes)
     return pages;
 }
 
+/* The kernel limits the buffers of all connections of the machine together, tcp(7): from a
+ * sixteenth of its memory on it takes from each. While they have half of that, a quarter of it is
+ * too much for one sandbox. */
+static uint64_t crowding_bytes(const struct processes *processes, uint64_t sockets, uint64_t limit)
+{
+    enum { SHARE = 16 * 4 };
+    struct sysinfo info;
+    uint64_t used = sockets * OBJECTS_SOCKET_BYTES;
+    uint64_t share = sysinfo(&info) < 0 ? UINT64_MAX : info.totalram / SHARE * info.mem_unit;
+    bool crowds =
+        used > share && objects_network_pages(processes) > share * 2 / (uint64_t)getpagesize();
+    return crowds ? limit + used : 0;
+}
+
 /* Sockets beyond those that the scan has seen and our own. */
-static uint64_t unheld_bytes(const struct processes *processes, const struct look *look)
+static uint64_t unheld_bytes(const struct processes *processes, const struct look *look,
+                             uint64_t limit)
 {
     uint64_t ours = OTHER_SOCKETS;
     uint64_t all = objects_sockets(processes);
     for (unsigned i = 0; i < PROCESSES_WATCHED; i++) {
         ours += processes->watched[i].pid > 0 ? SESSION_SOCKETS : 0;
     }
-    return all > look->sockets + ours ? (all - look->sockets - ours) * OBJECTS_SOCKET_BYTES : 0;
+    uint64_t hidden = all > look->sockets + ours ? all - look->sockets - ours : 0;
+    return hidden * OBJECTS_SOCKET_BYTES + crowding_bytes(processes, all, limit);
 }
 
 /* Adds up what the guest's processes use, except for the zygote, which must not be killed for it,
@@ -284,7 +300,7 @@ static void look_around(const struct memory_watch *watch, struct look *look,
         }
     }
     look->beyond = look->all - look->beyond;
-    look->unheld = unheld_bytes(watch->processes, look);
+    look->unheld = unheld_bytes(watch->processes, look, watch->limit_bytes);
     look->all += look->unheld;
 }
 
@@ -483,6 +499,7 @@ void watch_uncounted(struct processes *processes, uint64_t limit_bytes, uint64_t
         (void)objects_look(processes, /* locks_only= */ true, limit_bytes);
     }
     look.unheld = inet_bytes > 0 ? objects_inet_sockets(processes) * inet_bytes : 0;
+    look.unheld += crowding_bytes(processes, objects_sockets(processes), limit_bytes);
     look.all = objects_all_bytes() + look.unheld;
     if (look.unheld > limit_bytes) {
         end_sessions(processes, &look);

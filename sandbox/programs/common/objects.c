@@ -416,14 +416,22 @@ bool objects_look(const struct processes *processes, bool locks_only, uint64_t l
 
 /* --- sockets --- */
 
-/* The number behind name in a file of /proc/net of the sandbox. */
-static uint64_t net_number(const struct processes *processes, const char *file, const char *name)
+enum { NET_BYTES = 1024 };
+
+/* A file of /proc/net of the sandbox. */
+static void read_net(const struct processes *processes, const char *file, char text[NET_BYTES])
 {
     char path[32];
-    char text[1024];
     (void)snprintf(path, sizeof path, "net/%s", file);
-    pid_t pid = processes->outside ? processes->root : getpid();
-    return read_proc(pid, path, text, sizeof text) > 0 ? parse_field(text, name, 0) : 0;
+    text[0] = '\0';
+    (void)read_proc(processes->outside ? processes->root : getpid(), path, text, NET_BYTES);
+}
+
+static uint64_t net_number(const struct processes *processes, const char *file, const char *name)
+{
+    char text[NET_BYTES];
+    read_net(processes, file, text);
+    return parse_field(text, name, 0);
 }
 
 uint64_t objects_sockets(const struct processes *processes)
@@ -437,4 +445,17 @@ uint64_t objects_inet_sockets(const struct processes *processes)
            net_number(processes, "sockstat", "UDP: inuse ") +
            net_number(processes, "sockstat6", "TCP6: inuse ") +
            net_number(processes, "sockstat6", "UDP6: inuse ");
+}
+
+uint64_t objects_network_pages(const struct processes *processes)
+{
+    static const char word[] = " mem "; /* of TCP and UDP, in all namespaces together */
+    char text[NET_BYTES];
+    uint64_t pages = 0;
+    read_net(processes, "sockstat", text);
+    for (const char *at = text; (at = strstr(at, word));) {
+        at += strlen(word);
+        pages += strtoul(at, NULL, 10);
+    }
+    return pages;
 }

@@ -5,7 +5,8 @@
 
 struct processes;
 
-/* What a socket may hold: SO_SNDBUF is 208 KiB and cannot be raised; a message may pass it. */
+/* What a socket may hold: SO_SNDBUF is 208 KiB and cannot be raised; a message may pass it.
+ * TCP's: launch/sysctls.c. */
 enum { OBJECTS_SOCKET_BYTES = 256 << 10 };
 
 /* What the kernel holds for each process. Starts or continues a scan, for a turn of some 50 ms, or
@@ -31,3 +32,5 @@ void objects_forget(pid_t pid);
 uint64_t objects_sockets(const struct processes *processes);
 /* Number of TCP and UDP sockets, without TIME_WAIT. */
 uint64_t objects_inet_sockets(const struct processes *processes);
+/* Pages of the buffers of all TCP and UDP sockets of the machine. */
+uint64_t objects_network_pages(const struct processes *processes);
