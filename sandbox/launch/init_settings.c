@@ -75,9 +75,7 @@ struct rlimit_sizes config_sizes(const struct box *box)
                                  .pids_max = counted ? 0 : limits->pids};
 }
 
-/* The kernel counts epoll items for the whole user, epoll(7): a quarter of what the user may have
- * counts as all of --memory. */
-static uint64_t epoll_item_bytes(const struct box_limits *limits)
+uint64_t config_epoll_item_bytes(const struct box_limits *limits)
 {
     enum { LEAST = 256, SHARE = 4 };
     char text[32] = "";
@@ -107,7 +105,7 @@ int config_write(const struct box *box, int fd, struct fail *ret_fail)
         .watch_memory_bytes = cgroup_has(&box->cgroup, CGROUP_MEMORY) ? 0 : limits->memory_bytes,
         .uncounted_bytes = cgroup_has(&box->cgroup, CGROUP_MEMORY) ? limits->memory_bytes : 0,
         .inet_bytes = cgroup_uncounted_inet(&box->cgroup),
-        .epoll_item_bytes = epoll_item_bytes(limits),
+        .epoll_item_bytes = config_epoll_item_bytes(limits),
         .staging_bytes = box->installer ? box->spec->packages_bytes : 0,
         .disk_bytes = counts_scratch(box) ? limits->disk_bytes : 0,
         .disk_inodes = limits->disk_inodes,

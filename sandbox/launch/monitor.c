@@ -11,12 +11,15 @@ static int monitor_spawn(struct box *box)
 {
     char number[16];
     char limit[24];
-    const char *const argv[] = {"sandpiper-monitor", number, limit, NULL};
+    char item[24];
+    const char *const argv[] = {"sandpiper-monitor", number, limit, item, NULL};
     bool counted = cgroup_has(&box->cgroup, CGROUP_MEMORY);
     int ends[2];
     (void)snprintf(number, sizeof number, "%d", (int)box->child.pid);
     (void)snprintf(limit, sizeof limit, "%llu",
                    counted ? 0ULL : (unsigned long long)box->spec->limits.memory_bytes);
+    (void)snprintf(item, sizeof item, "%llu",
+                   (unsigned long long)config_epoll_item_bytes(&box->spec->limits));
     int r = fd_socketpair(SOCK_SEQPACKET, ends);
     if (r < 0) {
         return r;

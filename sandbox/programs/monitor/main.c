@@ -6,10 +6,10 @@
  * no guest, and reads nothing of a guest but what the kernel reports about it. It exits with its
  * socket.
  *
- *   sandpiper-monitor PID LIMIT     fd 3: the socket
+ *   sandpiper-monitor PID LIMIT ITEM     fd 3: the socket
  *
- * PID: init's number outside. LIMIT: in bytes; 0: memory is not watched. Numbers in messages are
- * the sandbox's, as in all messages between server and init. */
+ * PID: init's number outside. LIMIT: in bytes; 0: memory is not watched. ITEM: of epoll, in bytes.
+ * Numbers in messages are the sandbox's, as in all messages between server and init. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -72,10 +72,11 @@ int monitor_main(int argc, char **argv)
 {
     static struct processes processes = {.outside = true};
     char tmp[32];
-    if (argc != 3) {
+    if (argc != 4) {
         return 1;
     }
     processes.root = (pid_t)strtoul(argv[1], NULL, 10);
+    processes.epoll_item_bytes = strtoull(argv[3], NULL, 10);
     (void)snprintf(tmp, sizeof tmp, "/proc/%d/root/tmp", (int)processes.root);
     const struct memory_watch watch = {
         .processes = &processes, .limit_bytes = strtoull(argv[2], NULL, 10), .tmp = tmp};

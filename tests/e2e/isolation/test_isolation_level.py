@@ -78,6 +78,19 @@ class WithoutProc(Isolation):
             self.assertIn("memory", bomb.text.split("\n[")[-1])
             self.assertEqual(server.python("print(x + 1)").output.split("\n")[0], "42")
 
+    def test_event_queues_are_bounded_without_a_control_group(self):
+        """Their items are memory that no process's figures contain."""
+        with Server("--memory", "64M", wrap=BARE) as server:
+            result = server.python(
+                "import os, select, time\npids = []\nfor n in range(20):\n    pids.append(os.fork())\n"
+                "    if pids[-1] == 0:\n        files = [os.eventfd(0) for _ in range(200)]\n"
+                "        queues = [select.epoll() for _ in range(290)]\n"
+                "        for queue in queues:\n            for file in files: queue.register(file, 1)\n"
+                "        time.sleep(60); os._exit(0)\n"
+                "end = time.monotonic() + 30\nwhile os.waitpid(-1, os.WNOHANG)[0] == 0 and time.monotonic() < end: time.sleep(0.1)\n"
+                "print(time.monotonic() < end)\nfor pid in pids: os.kill(pid, 9)", timeout_s=60)
+            self.assertTrue(result.status.kind == "out of memory" or result.output.startswith("True"), result.text)
+
     def test_a_sandbox_without_its_process_monitor_exits(self):
         with Server(wrap=BARE) as server:
             self.assert_ok(server.python("x = 1"))
