@@ -90,15 +90,16 @@ static int step_loopback(struct child *, const struct plan_step *)
 /* Moves the descriptors above the numbers where init expects them first, then there. */
 static int step_descriptors(struct child *child, const struct plan_step *)
 {
-    enum { COUNT = 9 };
+    enum { COUNT = 10 };
     const struct child_setup *setup = child->setup;
-    const int from[COUNT] = {
-        setup->init_fd,         setup->config_fd,       setup->error_fd,
-        setup->program_fd,      child->output_fd,       child->layers.upper_fd,
-        child->layers.lower_fd, child->layers.store_fd, child->layers.overlay_fd};
-    const int to[COUNT] = {WIRE_INIT_FD,     WIRE_CONFIG_FD, CHILD_ERROR_FD,
-                           CHILD_PROGRAM_FD, WIRE_OUTPUT_FD, WIRE_UPPER_FD,
-                           WIRE_LOWER_FD,    WIRE_STORE_FD,  WIRE_OVERLAY_FD};
+    const int from[COUNT] = {setup->init_fd,           setup->config_fd,
+                             setup->error_fd,          setup->program_fd,
+                             child->output_fd,         child->layers.upper_fd,
+                             child->layers.lower_fd,   child->layers.store_fd,
+                             child->layers.overlay_fd, child->files_fd};
+    const int to[COUNT] = {WIRE_INIT_FD,    WIRE_CONFIG_FD, CHILD_ERROR_FD, CHILD_PROGRAM_FD,
+                           WIRE_OUTPUT_FD,  WIRE_UPPER_FD,  WIRE_LOWER_FD,  WIRE_STORE_FD,
+                           WIRE_OVERLAY_FD, WIRE_FILES_FD};
     int parked[COUNT];
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (unsigned i = 0; i < COUNT; i++) {
@@ -274,6 +275,7 @@ void child_main(const struct child_setup *setup)
     int error_fd = setup->error_fd;
     char go = 0;
     child_keep_own(setup);
+    child.files_fd = open("/proc/sys/fs/file-nr", O_RDONLY | O_CLOEXEC);
     if (read(setup->go_fd, &go, 1) != 1) {
         _exit(1); /* the server has given up or exited */
     }

@@ -5,6 +5,7 @@
 struct child {
     const struct child_setup *setup;
     int trees[PLAN_TREES];
+    int files_fd; /* WIRE_FILES_FD; -1: none */
     int user_sysctl_fd;
     int disk_fd;
     int output_fd;   /* -1: init opens the directory by its path, or there is none */

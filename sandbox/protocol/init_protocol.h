@@ -25,6 +25,7 @@ enum {
     WIRE_LOWER_FD, /* read-only */
     WIRE_STORE_FD, /* the directory that holds the upper layer, with WIRE_COW_STORE; else closed */
     WIRE_OVERLAY_FD, /* of fspick(2), for box_refresh_workspace(); closed where there is none */
+    WIRE_FILES_FD,   /* the host's /proc/sys/fs/file-nr; closed where there is none */
     WIRE_FD_COUNT,
 };
 

@@ -208,6 +208,16 @@ def worker(n):
     return kept
 def held(n): return n * {pairs} * 320 // 1024
 """
+MAPPED = """
+def worker(n):
+    libc = ctypes.CDLL(None)
+    libc.mmap.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long
+    for _ in range({files}):
+        fd = os.open('/tmp/noted', os.O_RDONLY)
+        libc.mmap(None, 4096, mmap.PROT_READ, mmap.MAP_SHARED, fd, 0)
+        os.close(fd)
+def held(n): return n * {files} // 1000
+"""
 UNIX = {"family": "socket.AF_UNIX", "address": "os.urandom(8).hex()"}
 TCP = {"family": "socket.AF_INET", "address": "('127.0.0.1', 0)"}
 
@@ -277,6 +287,14 @@ class Objects(Case):
             self.skipTest("memory: connections may have too much here to try it")
         attack = workers(CONNECTIONS, half * 1024 // (200 * 320) * 3 // 2 + 1, half * 5 // 4, pairs=200)
         self.check_held(attack, workers(CONNECTIONS, 1, pairs=10), "1 left", 6 * half, half * 5 // 4)
+
+    def test_mapped_files_of_the_machine(self):
+        """Each mapping keeps a file open. The machine may have fs.file-max of them, proc(5)."""
+        half = int(pathlib.Path("/proc/sys/fs/file-max").read_text()) // 2000
+        if half > 1500:
+            self.skipTest("memory: the machine may have too many files open to try it")
+        attack = workers(MAPPED, half * 6 // 5 // 50 + 1, half * 11 // 10, files=50000)
+        self.check_held(attack, workers(MAPPED, 1, files=1000), "1 left", 4096, half * 11 // 10)
 
     def test_sizes_of_socket_buffers(self):
         with Server(wrap=self.wrap) as server:

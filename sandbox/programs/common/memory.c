@@ -28,6 +28,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -464,11 +465,31 @@ static bool enforce(const struct memory_watch *watch, struct look *look)
     return true;
 }
 
+/* The machine may have only so many files open, fs.file-max in proc(5). While half of them are, a
+ * quarter is too much for one sandbox: then ends its sessions. */
+static bool end_crowd_of_files(struct processes *processes, uint64_t limit)
+{
+    char text[96] = "";
+    const struct look look = {.all = limit};
+    if (pread(processes->files_fd, text, sizeof text - 1, 0) <= 0) {
+        return false;
+    }
+    char *at = text;
+    uint64_t opened = strtoull(at, &at, 10);
+    (void)strtoull(at, &at, 10);
+    uint64_t most = strtoull(at, &at, 10);
+    if (opened <= most / 2 || objects_files(processes) <= most / 4) {
+        return false;
+    }
+    end_sessions(processes, &look);
+    return true;
+}
+
 bool watch_memory(const struct memory_watch *watch)
 {
     static struct look look;
     static uint64_t before;
-    bool killed = enforce(watch, &look);
+    bool killed = end_crowd_of_files(watch->processes, watch->limit_bytes) || enforce(watch, &look);
     bool grows = look.all > before && look.all > watch->limit_bytes / 2;
     before = look.all;
     return killed || grows;
@@ -503,6 +524,9 @@ void watch_uncounted(struct processes *processes, uint64_t limit_bytes, uint64_t
     look.all = objects_all_bytes() + look.unheld;
     if (look.unheld > limit_bytes) {
         end_sessions(processes, &look);
+        return;
+    }
+    if (end_crowd_of_files(processes, limit_bytes)) {
         return;
     }
     while (objects_all_bytes() + look.unheld > limit_bytes && end_holder(processes, &look)) {

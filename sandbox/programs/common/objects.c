@@ -328,7 +328,7 @@ static unsigned ancestors_of(const struct processes *processes, const struct ent
     return above;
 }
 
-static uint64_t mappings_of(pid_t pid, const char *status, unsigned above)
+static uint64_t count_mappings(pid_t pid, const char *status)
 {
     static const char *const all[WORDS] = {"", ""};
     struct lines lines = {.words = all};
@@ -337,7 +337,22 @@ static uint64_t mappings_of(pid_t pid, const char *status, unsigned above)
         uint64_t most = parse_field(status, "VmSize:", 0) * 1024 / PAGE;
         count = most < UNSEEN_MAPPINGS ? most : UNSEEN_MAPPINGS;
     }
-    return count * (MAPPING_BYTES + (uint64_t)above * CHAIN_BYTES);
+    return count;
+}
+
+uint64_t objects_files(const struct processes *processes)
+{
+    static char status[PROC_STATUS_BYTES];
+    const pid_t *pids = NULL;
+    unsigned count = process_tree_list(processes->root, &pids);
+    uint64_t files = 0;
+    for (unsigned i = 0; i < count; i++) {
+        pid_t thread = proc_thread(pids[i]);
+        if (read_proc(thread, "status", status, sizeof status) > 0) {
+            files += count_mappings(thread, status) + parse_field(status, "FDSize:", 0);
+        }
+    }
+    return files;
 }
 
 static void begin_look(const struct processes *processes)
@@ -401,7 +416,8 @@ bool objects_look(const struct processes *processes, bool locks_only, uint64_t l
             return false;
         }
         if (!locks_only && read_proc(thread, "status", status, sizeof status) > 0) {
-            add(entry, mappings_of(thread, status, ancestors_of(processes, entry)) +
+            uint64_t mapping_bytes = MAPPING_BYTES + ancestors_of(processes, entry) * CHAIN_BYTES;
+            add(entry, count_mappings(thread, status) * mapping_bytes +
                            parse_field(status, "Threads:", 0) * TASK_BYTES);
         }
         look.at++;

@@ -24,6 +24,7 @@ struct processes {
     pid_t zygote;
     pid_t keeper;              /* 0: there is none */
     uint64_t epoll_item_bytes; /* what each counts as */
+    int files_fd;              /* /proc/sys/fs/file-nr, proc(5); -1: none */
     struct watched watched[PROCESSES_WATCHED];
 };
 

@@ -211,6 +211,7 @@ int init_main(void)
     sigset_t mask;
     /* Before something else can get that number. */
     state.overlay_fd = fcntl(WIRE_OVERLAY_FD, F_GETFD) < 0 ? -1 : WIRE_OVERLAY_FD;
+    state.processes.files_fd = fcntl(WIRE_FILES_FD, F_GETFD) < 0 ? -1 : WIRE_FILES_FD;
     (void)sigfillset(&mask);
     (void)sigprocmask(SIG_BLOCK, &mask, NULL);
     /* An ignored SIGCHLD is inherited, and would discard exit statuses, sigaction(2). */

@@ -11,6 +11,7 @@
  * PID: init's number outside. LIMIT: in bytes; 0: memory is not watched. ITEM: of epoll, in bytes.
  * Numbers in messages are the sandbox's, as in all messages between server and init. */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,6 +77,7 @@ int monitor_main(int argc, char **argv)
         return 1;
     }
     processes.root = (pid_t)strtoul(argv[1], NULL, 10);
+    processes.files_fd = open("/proc/sys/fs/file-nr", O_RDONLY | O_CLOEXEC);
     processes.epoll_item_bytes = strtoull(argv[3], NULL, 10);
     (void)snprintf(tmp, sizeof tmp, "/proc/%d/root/tmp", (int)processes.root);
     const struct memory_watch watch = {
