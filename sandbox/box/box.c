@@ -134,8 +134,8 @@ static void box_keeper_started(void *arg, const struct wire_reply *reply, int fd
     int *second = box->spec->cow ? &box->cow.overlay_fd : &box->keeper.watch_fd;
     drop_fd(second);
     *second = take_fd(&fds[2]);
-    (void)box_tell_monitor(
-        box, &(struct wire_request){.op = WIRE_WATCH, .pid = reply->pid, .role = WIRE_ROLE_KEEPER});
+    box->keeper.pid = reply->pid;
+    (void)box_tell_monitor_keeper(box);
     box->keeper.is_fresh = true;
 }
 
@@ -163,6 +163,13 @@ int box_ask_pair(struct box *box)
 int box_tell_monitor(struct box *box, const struct wire_request *request)
 {
     return box->monitor.fd < 0 ? 0 : init_client_post(&box->monitor, request);
+}
+
+int box_tell_monitor_keeper(struct box *box)
+{
+    return box_tell_monitor(
+        box,
+        &(struct wire_request){.op = WIRE_WATCH, .pid = box->keeper.pid, .role = WIRE_ROLE_KEEPER});
 }
 
 void box_init_close(struct box *box)

@@ -94,6 +94,7 @@ struct box {
     struct {
         struct init_client client; /* fd -1: there is none */
         unsigned started;
+        pid_t pid;
         int watch_fd;  /* its inotify instance, or -1 */
         int greet_fd;  /* its socket for sessions (wire_touch), or -1 */
         bool is_fresh; /* it may not have seen yet what is there, or what a file tool wrote */
@@ -158,4 +159,6 @@ void box_forget(struct box *box, const void *arg);
 int box_ask_pair(struct box *box);
 /* Sends a request to the monitor, if there is one. 0 or -errno */
 int box_tell_monitor(struct box *box, const struct wire_request *request);
+/* Tells it which process is the keeper, so that it does not end it. 0 or -errno */
+int box_tell_monitor_keeper(struct box *box);
 void box_init_close(struct box *box); /* all connections; requests end with ECONNRESET */

@@ -40,6 +40,7 @@ int monitor_start(struct box *box, struct fail *ret_fail)
         .op = WIRE_WATCH, .role = WIRE_ROLE_ZYGOTE, .pid = box->installer ? 0 : box->guest.pid};
     int r = box->monitor.fd < 0 ? monitor_spawn(box) : 0;
     r = r ? r : box_tell_monitor(box, &zygote);
+    r = r ? r : box_tell_monitor_keeper(box);
     return r < 0 ? fail_set(ret_fail, -r, "the sandbox's process monitor") : 0;
 }
 

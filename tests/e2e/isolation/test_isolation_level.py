@@ -91,6 +91,19 @@ class WithoutProc(Isolation):
                 "print(time.monotonic() < end)\nfor pid in pids: os.kill(pid, 9)", timeout_s=60)
             self.assertTrue(result.status.kind == "out of memory" or result.output.startswith("True"), result.text)
 
+    def test_the_keeper_of_files_outlives_sessions_that_hold_too_much(self):
+        """All of them end where the owner of what is too much is unknown."""
+        hoard = ("import socket, time\nkept = []\nfor n in range(20):\n"
+                 "    kept.append(socket.socket(socket.AF_UNIX)); kept[-1].bind(f'\\0{n}'); kept[-1].listen(100)\n"
+                 "    for _ in range(90):\n        with socket.socket(socket.AF_UNIX) as end: end.connect(kept[-1].getsockname())\n"
+                 "time.sleep(60)")
+        with Server("--memory", "64M", wrap=BARE) as server:
+            self.assert_ok(server.python("open('a', 'w').write('1')"))
+            self.assert_ok(server.python("open('a', 'w').write('22')"))
+            self.assert_kind(server.python(hoard, timeout_s=60), "out of memory")
+            back = server.python("print(open('a').read())", undo=True)
+            self.assertNotIn("files are not rolled back", back.text)
+
     def test_a_sandbox_without_its_process_monitor_exits(self):
         with Server(wrap=BARE) as server:
             self.assert_ok(server.python("x = 1"))
