@@ -28,7 +28,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -41,6 +40,7 @@
 #include "base/own.h"
 #include "base/parse.h"
 #include "sandbox/checkpoint_policy.h"
+#include "sandbox/programs/common/crowd.h"
 #include "sandbox/programs/common/objects.h"
 #include "sandbox/programs/common/proc.h"
 #include "sandbox/programs/common/process_tree.h"
@@ -241,20 +241,6 @@ static uint64_t add_process(struct look *look, pid_t pid, uint64_t free_bytes)
     return pages;
 }
 
-/* The kernel limits the buffers of all connections of the machine together, tcp(7): from a
- * sixteenth of its memory on it takes from each. While they have half of that, a quarter of it is
- * too much for one sandbox. */
-static uint64_t crowding_bytes(const struct processes *processes, uint64_t sockets, uint64_t limit)
-{
-    enum { SHARE = 16 * 4 };
-    struct sysinfo info;
-    uint64_t used = sockets * OBJECTS_SOCKET_BYTES;
-    uint64_t share = sysinfo(&info) < 0 ? UINT64_MAX : info.totalram / SHARE * info.mem_unit;
-    bool crowds =
-        used > share && objects_network_pages(processes) > share * 2 / (uint64_t)getpagesize();
-    return crowds ? limit + used : 0;
-}
-
 /* Sockets beyond those that the scan has seen and our own. */
 static uint64_t unheld_bytes(const struct processes *processes, const struct look *look,
                              uint64_t limit)
@@ -265,7 +251,7 @@ static uint64_t unheld_bytes(const struct processes *processes, const struct loo
         ours += processes->watched[i].pid > 0 ? SESSION_SOCKETS : 0;
     }
     uint64_t hidden = all > look->sockets + ours ? all - look->sockets - ours : 0;
-    return hidden * OBJECTS_SOCKET_BYTES + crowding_bytes(processes, all, limit);
+    return hidden * OBJECTS_SOCKET_BYTES + crowd_bytes(processes, all, limit);
 }
 
 /* Adds up what the guest's processes use, except for the zygote, which must not be killed for it,
@@ -465,31 +451,11 @@ static bool enforce(const struct memory_watch *watch, struct look *look)
     return true;
 }
 
-/* The machine may have only so many files open, fs.file-max in proc(5). While half of them are, a
- * quarter is too much for one sandbox: then ends its sessions. */
-static bool end_crowd_of_files(struct processes *processes, uint64_t limit)
-{
-    char text[96] = "";
-    const struct look look = {.all = limit};
-    if (pread(processes->files_fd, text, sizeof text - 1, 0) <= 0) {
-        return false;
-    }
-    char *at = text;
-    uint64_t opened = strtoull(at, &at, 10);
-    (void)strtoull(at, &at, 10);
-    uint64_t most = strtoull(at, &at, 10);
-    if (opened <= most / 2 || objects_files(processes) <= most / 4) {
-        return false;
-    }
-    end_sessions(processes, &look);
-    return true;
-}
-
 bool watch_memory(const struct memory_watch *watch)
 {
     static struct look look;
     static uint64_t before;
-    bool killed = end_crowd_of_files(watch->processes, watch->limit_bytes) || enforce(watch, &look);
+    bool killed = enforce(watch, &look);
     bool grows = look.all > before && look.all > watch->limit_bytes / 2;
     before = look.all;
     return killed || grows;
@@ -520,13 +486,10 @@ void watch_uncounted(struct processes *processes, uint64_t limit_bytes, uint64_t
         (void)objects_look(processes, /* locks_only= */ true, limit_bytes);
     }
     look.unheld = inet_bytes > 0 ? objects_inet_sockets(processes) * inet_bytes : 0;
-    look.unheld += crowding_bytes(processes, objects_sockets(processes), limit_bytes);
+    look.unheld += crowd_bytes(processes, objects_sockets(processes), limit_bytes);
     look.all = objects_all_bytes() + look.unheld;
     if (look.unheld > limit_bytes) {
         end_sessions(processes, &look);
-        return;
-    }
-    if (end_crowd_of_files(processes, limit_bytes)) {
         return;
     }
     while (objects_all_bytes() + look.unheld > limit_bytes && end_holder(processes, &look)) {
