@@ -19,9 +19,10 @@ enum kind {
 
 /* What one path was between two changes. Shared by what refers to it. */
 struct version {
-    struct version *next_known; /* with facts in the same bucket */
-    struct apply_facts facts;   /* of what it was last seen as; mode 0: it was not */
-    int64_t found_ns;           /* ctime of the user's that code has found; 0: code has made it */
+    struct version *next_known;   /* with facts in the same bucket */
+    struct apply_facts facts;     /* of what it was last seen as; mode 0: it was not */
+    struct apply_facts described; /* of what it was found as */
+    int64_t found_ns;             /* ctime of the user's that code has found; 0: code has made it */
     unsigned references;
     enum kind kind;
     uint32_t mode; /* 0777 bits */

@@ -151,8 +151,9 @@ static void put_all(struct keeper *keeper, struct switching *switching, put_fn d
 static bool has_content(const struct keeper *keeper, const char *path,
                         const struct apply_facts *facts, const struct version *version)
 {
-    return version->kept ? place_has_content(keeper, path, facts, version)
-                         : version->facts.mode && version_is_at(version, facts);
+    return version->kept
+               ? place_has_content(keeper, path, facts, version)
+               : version_is_at(version, facts) || apply_facts_alike(&version->described, facts);
 }
 
 /* Whether what is there is what the version was. */

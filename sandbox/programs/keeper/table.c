@@ -164,6 +164,7 @@ struct version *version_new(enum kind kind)
 
 void version_describe(struct version *version, const struct apply_facts *facts)
 {
+    version->described = *facts;
     version->kind = kind_of_mode(facts->mode);
     version->kept = version->kind == KIND_NONE || version->kind == KIND_DIRECTORY;
     version->mode = facts->mode & 0777;
@@ -234,7 +235,8 @@ struct version *version_known(const struct keeper *keeper, const struct apply_fa
 {
     struct version *version = keeper->known[facts->inode % KEEPER_KNOWN];
     while (version &&
-           (version->facts.inode != facts->inode || !apply_facts_alike(&version->facts, facts))) {
+           (version->facts.inode != facts->inode || !apply_facts_alike(&version->facts, facts) ||
+            (S_ISREG(facts->mode) && version->mode != (facts->mode & ACCESSPERMS)))) {
         version = version->next_known;
     }
     return version;

@@ -33,7 +33,7 @@ class Plain(WrittenThrough):
             self.assert_ok(server.python("x = 1"))
             self.assert_ok(server.python("import os, shutil; os.mkdir('archive'); shutil.move('data', 'archive/data')\n"
                                          "for n in ('.venv', 'node_modules', '.svn'): os.rename(n, n + '.old')"))
-            self.undo(server)
+            self.assertNotIn("not reverted", self.undo(server))
         self.assertEqual({path.relative_to(self.dir): path.read_bytes() for path in self.dir.rglob("*") if path.is_file()}, before)
 
     def test_what_the_user_does_meanwhile(self):

@@ -181,6 +181,8 @@ class Undo(WrittenThrough):
         with self.start() as server:
             self.assert_ok(server.python("x = 1"))
             self.assert_ok(server.python("import os; os.remove('a')"))
+            self.undo(server)
+            self.assert_ok(server.python("import os; os.chmod('a', 0o777)"))
             line = self.undo(server)
         self.assertEqual(self.read("a"), "as it was", line)
         try:
