@@ -78,7 +78,7 @@ struct wire_kept {
     uint32_t applied;   /* of those that are back: the user's directory has the later file */
     uint32_t rows_more; /* changed files beyond the rows */
     uint32_t pending;   /* with --cow: changes that are not applied */
-    uint32_t lost;      /* KEEP_SWITCH: there were more changes than could be kept */
+    uint32_t lost;      /* there were more changes than could be kept */
     uint32_t too_many;  /* entries: no states of files are kept */
     uint32_t blind;     /* the workspace is written through and has too many: calls report what they
                            touch, and nothing else is checked */

@@ -193,6 +193,9 @@ static void note_unkept(struct run *run, const struct wire_kept *kept, const cha
         list_names(WIRE_KEPT_UNKEPT, kept->unkept, text, size, &note);
         take_text(run, RUN_FILES_NOTE, &note, NOTE_BYTES);
     }
+    if (kept->lost) {
+        run_addf(run, RUN_FILES_NOTE, "too many files were changed: undo cannot revert them all");
+    }
 }
 
 /* What the run has done to the files is unknown: nothing goes back over it. */

@@ -111,10 +111,12 @@ static void tell_edits(struct telling *telling, const struct state *state)
 {
     for (size_t i = 0; state && i < state->edits.count; i++) {
         const struct edit *edit = state->edits.list[i];
-        if (!edit->from->kept && !edit->moves && edit->from->kind == KIND_FILE) {
-            tell_name(telling, WIRE_KEPT_UNKEPT, edit->path, &telling->kept.unkept);
+        bool comes = !edit->unsure && (edit->moves || edit->from->kept);
+        if (!comes && edit->from->kind == KIND_FILE) {
+            tell_name(telling, WIRE_KEPT_UNKEPT, edit_place(edit), &telling->kept.unkept);
         }
     }
+    telling->kept.lost = state && state->edits.lost;
     if (state && telling->keeper->too_many) {
         telling->kept.changed += (uint32_t)state->edits.count;
         edits_rows(&state->edits, telling->rows);

@@ -14,7 +14,7 @@ import subprocess
 import unittest
 
 from at_work import WrittenThrough
-from client import give_away, once
+from client import SLOW, give_away, once
 from traces import descendants
 
 LARGE = 40_000_000
@@ -116,6 +116,20 @@ class Undo(WrittenThrough):
         for name, was in before.items():
             now = os.stat(self.dir / name)
             self.assertEqual((now.st_ino, now.st_mode, now.st_mtime_ns), (was.st_ino, was.st_mode, was.st_mtime_ns), f"{name}: {line}")
+
+    def test_what_undo_will_not_bring_back_is_named_at_once(self):
+        self.own("a", "user"), self.own("b", "user")
+        deep = "/".join(["d" * 200] * 19)
+        (self.dir / deep).mkdir(parents=True)
+        with self.start() as server:
+            result = server.python("f = open('a', 'w'); f.write('code'); open('b', 'w').close()")
+            self.assertRegex(result.status.line, r"not kept for undo: a \|")
+            self.assertNotIn("too many", result.status.line)
+            fill = f"import os\nos.chdir({deep!r}); open('x', 'w').close()\nfor i in range(9500): os.utime('x', (i, i))"
+            self.assert_ok(server.python(fill, timeout_s=60 * SLOW))
+            result = server.python("os.utime('x', (1, 1))")
+            self.assertIn("too many files were changed: undo cannot revert them all", result.status.line)
+            self.assertIn("cannot revert more: too many files were changed", self.undo(server))
 
     def test_all_or_nothing_of_a_path(self):
         """Where one step at a path is unsure, the others there stay too, and those of what it was moved to."""
