@@ -195,15 +195,15 @@ def operating_system(session, error):
         return ("this belongs to a user or group that does not exist in the sandbox, so it cannot be changed; put a copy of it "
                 "in its place")
     if code == errno.EINVAL and is_below(error.filename, session.root) and has_list(error.filename):
-        return ("an access list of this or of its directory names a user or group that does not exist in the sandbox, so with "
-                "--cow it cannot be changed; put a copy of it in its place, or the user can remove the list (setfacl -b)")
+        return ("an access control list of this or of its directory names a user or group that does not exist in the sandbox, so "
+                "with --cow it cannot be changed; put a copy of it in its place, or the user can remove the list (setfacl -b)")
     if code == errno.EROFS:
         return "this part of the file system is read-only; write below the working directory or " + load("streams").TMP
     return None
 
 
 def has_list(path):
-    """Whether a file has an access list, or its directory one for new files, acl(5)."""
+    """Whether a file has an access control list, or its directory one for new files, acl(5)."""
     for place, name in (path, "access"), (os.path.dirname(path) or ".", "default"):
         try:
             if os.getxattr(place, "system.posix_acl_" + name):

@@ -59,13 +59,21 @@ int box_file_write(struct box *box, const char *path, enum box_write_mode mode, 
         [BOX_WRITE_APPEND] = WIRE_WRITE_APPEND,
     };
     box_refresh_workspace(box);
-    return file_send(box, &(struct wire_request){.op = WIRE_OPEN_WRITE, .write_mode = modes[mode]},
+    return file_send(box,
+                     &(struct wire_request){.op = WIRE_OPEN_WRITE,
+                                            .write_mode = modes[mode],
+                                            .keeps_acl = !box->spec->cow}, /* apply keeps it */
                      path, fn, arg);
 }
 
-int box_file_commit(struct box *box, uint32_t token, box_file_fn fn, void *arg)
+int box_file_commit(struct box *box, uint32_t token, const struct stat *replaced, box_file_fn fn,
+                    void *arg)
 {
-    return file_send(box, &(struct wire_request){.op = WIRE_COMMIT, .token = token}, "", fn, arg);
+    struct wire_request request = {.op = WIRE_COMMIT, .token = token};
+    if (replaced && !box->spec->cow) { /* there the user's files are compared later */
+        request.expected = apply_facts_of(replaced);
+    }
+    return file_send(box, &request, "", fn, arg);
 }
 
 int box_output_make(struct box *box, const char *name, box_file_fn fn, void *arg)

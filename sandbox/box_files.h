@@ -1,6 +1,7 @@
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 /* Files, at the sandbox's paths and with the guest's rights. */
@@ -28,7 +29,9 @@ int box_file_open(struct box *box, const char *path, box_file_fn fn, void *arg);
  * append changes the file at once. */
 int box_file_write(struct box *box, const char *path, enum box_write_mode mode, box_file_fn fn,
                    void *arg);
-int box_file_commit(struct box *box, uint32_t token, box_file_fn fn, void *arg);
+/* replaced: the file that it may replace; NULL: any. Else fn gets ESTALE. */
+int box_file_commit(struct box *box, uint32_t token, const struct stat *replaced, box_file_fn fn,
+                    void *arg);
 void box_file_abort(struct box *box, uint32_t token);
 
 /* Makes a file in the directory of overflow files, which code can read but not write. fn: fd is for

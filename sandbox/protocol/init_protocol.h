@@ -2,6 +2,7 @@
 #include <stdint.h>
 
 #include "base/limits.h"
+#include "sandbox/protocol/apply_journal.h"
 #include "sandbox/protocol/keeper_protocol.h"
 
 /* Messages between the server and a sandbox's init, over a SOCK_SEQPACKET pair: one struct per
@@ -111,9 +112,15 @@ struct wire_request {
             uint32_t tags[WIRE_TAGS]; /* and their tags; */
             uint32_t last_tag;        /* the last assigned one: younger tags count down from it */
         };
-        uint32_t write_mode; /* enum wire_write_mode */
-        uint32_t token;      /* of the file that is being written */
-        uint32_t again;      /* another keeper has died */
+        struct {
+            uint32_t write_mode; /* enum wire_write_mode */
+            uint32_t keeps_acl;  /* the new file gets the list of the one that it replaces */
+        };
+        struct {
+            uint32_t token;              /* of the file that is being written */
+            struct apply_facts expected; /* of what it may replace; mode 0: anything */
+        };
+        uint32_t again; /* another keeper has died */
         struct keep_begin begin;
         struct keep_end end;
         struct keep_switch switching;

@@ -48,6 +48,8 @@ bool write_op_protected(struct write_op *op)
     return name != NULL;
 }
 
+static const char is_late[] = " was changed by another program during the edit; read it again.";
+
 /* Removes a piece that was not written whole, unless another process has appended meanwhile. */
 static void take_back_append(const struct write_op *op)
 {
@@ -169,6 +171,10 @@ static void write_op_committed(void *arg, int error, int, const struct box_file 
     struct write_op *op = arg;
     if (error) {
         op->token = 0;
+        if (op->edit.old_text && error == ESTALE) {
+            write_op_refuse(op, is_late);
+            return;
+        }
         write_op_fail(op, error);
     } else {
         write_op_succeed(op);
@@ -199,11 +205,12 @@ static void write_op_step(void *arg)
         return;
     }
     if (op->edit.old_text && write_edit_is_late(op)) {
-        write_op_refuse(op, " was changed by another program during the edit; read it again.");
+        write_op_refuse(op, is_late);
         return;
     }
     struct box *box = server_box_get(op->tools->server_box);
-    int r = box ? box_file_commit(box, op->token, write_op_committed, op) : -ECONNRESET;
+    const struct stat *replaced = op->edit.old_text ? &op->source : NULL;
+    int r = box ? box_file_commit(box, op->token, replaced, write_op_committed, op) : -ECONNRESET;
     if (r < 0) {
         write_op_fail(op, -r);
     }

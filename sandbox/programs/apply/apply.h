@@ -99,10 +99,6 @@ int apply_make_directory(struct apply_run *run, int dir_fd, const char *temporar
  * with O_PATH. owner: as above. */
 int apply_give(struct apply_run *run, int fd, int dir_fd, const struct apply_look *owner);
 
-/* Gives a file the access control list of another, acl(5). 0 or -errno; the file system may have
- * none. */
-int apply_copy_acl(int from_fd, int to_fd);
-
 /* --- swap.c --- */
 
 /* Finishes or takes back what a killed process has left under a temporary name. */

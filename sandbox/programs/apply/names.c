@@ -6,7 +6,6 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/own.h"
@@ -295,18 +294,4 @@ int apply_make_parent(struct apply_run *run, const struct apply_item *item, cons
     }
     r = r ? r : more;
     return r < 0 ? r : apply_is_above(run, item, at) ? take_fd(&at) : -ENOENT;
-}
-
-int apply_copy_acl(int from_fd, int to_fd)
-{
-    enum { LIST_BYTES = 64 << 10 }; /* XATTR_SIZE_MAX, xattr(7) */
-    static char list[LIST_BYTES];
-    static const char name[] = "system.posix_acl_access";
-    ssize_t size = fgetxattr(from_fd, name, list, sizeof list);
-    if (size > 0) {
-        return fsetxattr(to_fd, name, list, (size_t)size, 0) < 0 ? -errno : 0;
-    }
-    /* The directory's default list has given it one. */
-    bool none = fremovexattr(to_fd, name) == 0 || errno == ENODATA || errno == EOPNOTSUPP;
-    return none ? 0 : -errno;
 }

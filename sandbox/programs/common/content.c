@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -138,4 +139,20 @@ int content_copy(int from_fd, int to_fd, uint64_t size, bool (*is_wanted)(void))
         offset += (uint64_t)got;
     }
     return 0;
+}
+
+int content_copy_acl(int from_fd, int to_fd)
+{
+    static const char name[] = "system.posix_acl_access";
+    ssize_t size = fgetxattr(from_fd, name, pieces[0], PIECE_BYTES);
+    if (size > 0) {
+        /* One that names users whom the sandbox does not know cannot be set. */
+        bool has = fsetxattr(to_fd, name, pieces[0], (size_t)size, 0) == 0 ||
+                   (fgetxattr(to_fd, name, pieces[1], PIECE_BYTES) == size &&
+                    memcmp(pieces[0], pieces[1], (size_t)size) == 0);
+        return has ? 0 : -EOPNOTSUPP;
+    }
+    /* The directory's default list has given it one. */
+    bool none = fremovexattr(to_fd, name) == 0 || errno == ENODATA || errno == EOPNOTSUPP;
+    return none ? 0 : -errno;
 }

@@ -16,6 +16,7 @@
 
 #include "base/fd.h"
 #include "base/own.h"
+#include "sandbox/programs/common/content.h"
 #include "sandbox/programs/common/reply.h"
 
 /* A file being written: it has a temporary name beside the final one until it is complete. */
@@ -145,8 +146,8 @@ static void pending_close(struct pending *p)
 }
 
 /* Makes the file that takes the name when it is complete. Takes dir_fd on success. */
-static int begin_write(int dir_fd, const char *name, mode_t mode, bool must_not_exist,
-                       uint32_t *ret_token)
+static int begin_write(int dir_fd, const char *name, mode_t mode,
+                       const struct wire_request *request, uint32_t *ret_token)
 {
     struct pending *p = pending_find(0);
     if (!p) {
@@ -165,11 +166,18 @@ static int begin_write(int dir_fd, const char *name, mode_t mode, bool must_not_
     if (fd < 0) {
         return fd;
     }
+    defer_close int old = fd_open_named(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
     (void)fchmod(fd, mode & 0777);
+    int r = old >= 0 && request->keeps_acl ? content_copy_acl(old, fd) : 0;
+    if (r < 0) {
+        (void)unlinkat(dir_fd, p->temporary, 0);
+        (void)close(fd);
+        return r;
+    }
     last_token = last_token + 1 ? last_token + 1 : 1;
     p->token = last_token;
     p->dir_fd = dir_fd;
-    p->must_not_exist = must_not_exist;
+    p->must_not_exist = request->write_mode == WIRE_WRITE_CREATE;
     memcpy(p->name, name, name_size);
     *ret_token = p->token;
     return fd;
@@ -224,7 +232,7 @@ void files_open_write(const struct wire_request *request)
         fd = fd_open_named(dir_fd, name, O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK, 0644);
         error = fd < 0 ? -fd : 0;
     } else if (!error) {
-        fd = begin_write(dir_fd, name, mode, request->write_mode == WIRE_WRITE_CREATE, &token);
+        fd = begin_write(dir_fd, name, mode, request, &token);
         error = fd < 0 ? -fd : 0;
     }
     if (!error) {
@@ -239,6 +247,34 @@ void files_open_write(const struct wire_request *request)
     }
 }
 
+static struct apply_facts facts_at(int dir_fd, const char *name)
+{
+    struct stat st;
+    return fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 ? apply_facts_of(&st)
+                                                                : (struct apply_facts){};
+}
+
+/* Gives the file its name, if what has the name is what is expected: somebody may have saved
+ * another one meanwhile. 0 or an errno value */
+static int exchange(const struct pending *p, const struct apply_facts *expected)
+{
+    struct apply_facts made = facts_at(p->dir_fd, p->temporary);
+    struct apply_facts have = {};
+    if (syscall(SYS_renameat2, p->dir_fd, p->temporary, p->dir_fd, p->name, RENAME_EXCHANGE) < 0) {
+        return errno;
+    }
+    have = facts_at(p->dir_fd, p->temporary);
+    if (apply_facts_equal_moved(&have, expected)) {
+        (void)unlinkat(p->dir_fd, p->temporary, 0);
+        return 0;
+    }
+    (void)syscall(SYS_renameat2, p->dir_fd, p->temporary, p->dir_fd, p->name, RENAME_EXCHANGE);
+    if (facts_at(p->dir_fd, p->temporary).inode != made.inode) { /* they have done so once more */
+        (void)renameat(p->dir_fd, p->temporary, p->dir_fd, p->name);
+    }
+    return ESTALE;
+}
+
 void files_commit(const struct wire_request *request)
 {
     struct pending *p = request->token ? pending_find(request->token) : NULL;
@@ -246,10 +282,13 @@ void files_commit(const struct wire_request *request)
         reply_result(request->id, ENOENT);
         return;
     }
-    int error = 0;
-    unsigned flags = p->must_not_exist ? 1U /* RENAME_NOREPLACE */ : 0;
-    if (syscall(SYS_renameat2, p->dir_fd, p->temporary, p->dir_fd, p->name, flags) < 0) {
-        error = errno;
+    int error = request->expected.mode ? exchange(p, &request->expected) : EINVAL;
+    unsigned flags = p->must_not_exist ? RENAME_NOREPLACE : 0;
+    if (error == EINVAL && /* or the file system has no exchange */
+        syscall(SYS_renameat2, p->dir_fd, p->temporary, p->dir_fd, p->name, flags) == 0) {
+        error = 0;
+    }
+    if (error) {
         (void)unlinkat(p->dir_fd, p->temporary, 0);
     }
     pending_close(p);

@@ -309,7 +309,7 @@ os.symlink('../outside/secret.txt', 'relative'); os.symlink('/proc/self/fd/0', '
             for code in "open('a', 'a')", "open('sub/a', 'w')":
                 result = server.python(code)
                 if result.is_error:
-                    self.assertIn("an access list of this or of its directory names a user or group", result.text)
+                    self.assertIn("an access control list of this or of its directory names a user or group", result.text)
             self.assert_ok(server.python("text = open('a').read()\nimport os\nos.unlink('a')\nopen('a', 'w').write(text + 'by code\\n')"))
             self.apply(server, 1)
         self.assertEqual(self.read("a"), "as it was\nby code\n")

@@ -58,6 +58,23 @@ class Undo(WrittenThrough):
         self.saved_while_written("a", "import os; os.remove('a')")
 
     @once
+    def test_saved_while_an_edit_is_written(self):
+        text = "first\n" + "line\n" * 80_000
+
+        def is_written():
+            with contextlib.suppress(FileNotFoundError):
+                return any(os.path.getsize(path) == len(text) for path in glob.glob(f"{self.dir}/.write-*"))
+
+        with self.start() as server:
+            for turn in range(60):
+                self.own("a", text)
+                with self.at(is_written, lambda: self.save("a", "user")):
+                    result = server.call("write_file", path="a", old_text="first", new_text="other")
+                self.assertEqual(self.read("a"), "user" if self.acted else text.replace("first", "other"), f"{turn}: {result.text}")
+            self.assert_ok(server.python("1"))
+            self.assertEqual(os.listdir(self.dir), ["a"])
+
+    @once
     def test_saved_between_two_steps_of_an_undo(self):
         for turn in range(5):
             self.own("a", "as it was")
@@ -203,6 +220,23 @@ class Undo(WrittenThrough):
             os.getxattr(self.dir / "a", "system.posix_acl_access")
         except OSError:
             self.assertEqual(os.stat(self.dir / "a").st_mode & 0o077, 0, line)
+
+    def test_write_file_keeps_an_acl(self):
+        """Or refuses: without it, the mode's bits for the group would be those that the mask had."""
+        self.own("a", "as it was")
+        os.chmod(self.dir / "a", 0o640)
+        entries = ((1, 6, 0xffffffff), (2, 6, 33), (4, 4, 0xffffffff), (0x10, 6, 0xffffffff), (0x20, 0, 0xffffffff))
+        acl = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
+        try:
+            os.setxattr(self.dir / "a", "system.posix_acl_access", acl)
+        except OSError as error:
+            self.skipTest(f"ACL: {error}")
+        with self.start() as server:
+            result = server.call("write_file", path="a", old_text="it was", new_text="code")
+        self.assertEqual(os.getxattr(self.dir / "a", "system.posix_acl_access"), acl)
+        if result.is_error:
+            self.assertIn("access control list", result.text)
+            self.assertEqual(self.read("a"), "as it was")
 
     def test_an_archive_that_is_the_last_copy(self):
         """Of files above --undo-files no copy was kept: what code has packed them into stays, in whichever order it did so."""
