@@ -170,15 +170,19 @@ static void set(struct trial *trial, const char *path, struct version *version)
     struct record *record = record_get(trial->keeper, path);
     if (record) {
         record->scratch.goal = version;
+        record->scratch.moves = trial->moved.count;
     }
 }
 
 /* Where what would be at path is now: below directories that would have moved, under their other
- * names. False: nowhere. */
-static bool find_now(const struct trial *trial, const char *path, char now[KEEPER_PATH_BYTES])
+ * names. *ret_goal: what would have got there before they move, or NULL. False: nowhere. */
+static bool find_now(const struct trial *trial, const char *path, char now[KEEPER_PATH_BYTES],
+                     const struct version **ret_goal)
 {
+    size_t before = trial->moved.count;
+    *ret_goal = NULL;
     (void)snprintf(now, KEEPER_PATH_BYTES, "%s", path);
-    for (size_t i = trial->moved.count; i-- > 0;) {
+    for (size_t i = trial->moved.count; i-- > 0 && !*ret_goal;) {
         const struct edit *edit = trial->moved.list[i];
         const char *to = edit->undone ? edit->target : edit->path;
         const char *from = edit->undone ? edit->path : edit->target;
@@ -188,13 +192,12 @@ static bool find_now(const struct trial *trial, const char *path, char now[KEEPE
             if (snprintf(now, KEEPER_PATH_BYTES, "%s%s", from, rest) >= KEEPER_PATH_BYTES) {
                 return false;
             }
+            before = i;
         } else if (apply_path_is_below(now, from)) {
             return false;
         }
         const struct record *record = record_find(trial->keeper, now);
-        if (record && record->scratch.goal) {
-            break; /* it would have got there before the directory moves */
-        }
+        *ret_goal = record && record->scratch.moves <= before ? record->scratch.goal : NULL;
     }
     return true;
 }
@@ -224,14 +227,11 @@ static bool would_be(const struct trial *trial, const char *path, struct version
 {
     char now[KEEPER_PATH_BYTES];
     const struct record *record = record_find(trial->keeper, path);
-    *ret = (struct edits_putting){.facts = version->facts, .links = 2, .there = version};
-    if (!record || !record->scratch.goal) {
-        if (!find_now(trial, path, now)) {
-            return version->kind == KIND_NONE;
-        }
-        record = record_find(trial->keeper, now);
-    }
     const struct version *goal = record ? record->scratch.goal : NULL;
+    *ret = (struct edits_putting){.facts = version->facts, .links = 2, .there = version};
+    if (!goal && !find_now(trial, path, now, &goal)) {
+        return version->kind == KIND_NONE;
+    }
     if (goal) {
         return goal == version ||
                (goal->kind == version->kind &&
@@ -249,7 +249,8 @@ static bool has_others(const struct trial *trial, const char *path)
     char now[KEEPER_PATH_BYTES];
     char below[KEEPER_PATH_BYTES];
     bool has = false;
-    int fd = find_now(trial, path, now)
+    const struct version *goal = NULL;
+    int fd = find_now(trial, path, now, &goal)
                  ? fd_open_beneath(trial->keeper->work_fd, now, O_RDONLY | O_DIRECTORY)
                  : -1;
     defer_closedir DIR *directory = fd_directory(fd);

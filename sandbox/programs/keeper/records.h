@@ -73,6 +73,7 @@ struct record {
     struct {
         unsigned turns; /* edits of a way that are to come at it */
         struct version *goal;
+        size_t moves;     /* of directories, that come before the goal */
         char *moved_from; /* the name that holds the goal's file meanwhile, or NULL */
         unsigned mark;
         bool held;

@@ -323,6 +323,18 @@ class Undo(WrittenThrough):
             self.assertEqual(self.read("d/x"), "other", line)
             self.assertRegex(line, r"not reverted[^:]*: (?:.*\W)?d\b")
 
+    def test_a_directory_that_is_built_beside_the_old_one(self):
+        self.own("c/x", "as it was"), self.own("c/y", "as it was")
+        with self.start() as server:
+            self.assert_ok(server.python("x = 1"))
+            self.assert_ok(server.python("import os, shutil\nos.mkdir('d'); open('d/x', 'w').write('code')\n"
+                                         "shutil.rmtree('c'); os.rename('d', 'c')"))
+            line = self.undo(server)
+            self.assertNotIn("not reverted", line)
+            self.assertEqual([self.read("c/x"), self.read("c/y"), os.listdir(self.dir)], ["as it was"] * 2 + [["c"]], line)
+            self.assert_ok(server.python("", restore="before-undo"))
+        self.assertEqual([self.read("c/x"), os.listdir(self.dir / "c"), os.listdir(self.dir)], ["code", ["x"], ["c"]])
+
     def test_a_file_in_a_directory_that_moved_there_and_back(self):
         """The user has put another one in its place: it is named."""
         (self.dir / "d").mkdir()
