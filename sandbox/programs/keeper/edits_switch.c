@@ -65,6 +65,13 @@ static void see_at(struct keeper *keeper, const char *path, struct version *vers
     version_seen_as(keeper, version, &facts);
 }
 
+/* A directory stays until another one is to come to its name: what is to go from it may wait. */
+static bool comes_again(const struct keeper *keeper, const char *path)
+{
+    const struct record *record = record_find(keeper, path);
+    return record && record->scratch.turns > 0 && !record->scratch.awaits;
+}
+
 /* At path, the version there gives way to another one. */
 static enum put put_content(const struct edits_outcome *outcome, const struct edit *edit,
                             struct version *there, struct version *wanted)
@@ -74,7 +81,12 @@ static enum put put_content(const struct edits_outcome *outcome, const struct ed
     struct apply_facts facts = {};
     unsigned links = 0;
     bool same = false;
-    if (place_look(keeper->work_fd, path, &facts, &links) < 0 || !version_is_at(there, &facts)) {
+    bool known = place_look(keeper->work_fd, path, &facts, &links) == 0;
+    if (there->kind == KIND_NONE && wanted->kind == KIND_DIRECTORY && S_ISDIR(facts.mode)) {
+        version_seen_as(keeper, wanted, &facts);
+        return PUT_BACK;
+    }
+    if (!known || !version_is_at(there, &facts)) {
         return PUT_STAYS;
     }
     place_keep(keeper, path, there); /* so that the opposite is possible */
@@ -88,6 +100,9 @@ static enum put put_content(const struct edits_outcome *outcome, const struct ed
     struct apply_facts now;
     int r = same ? place_set_attributes(keeper, path, wanted, &facts, &now)
                  : place_put(keeper, path, wanted, &facts, &now);
+    if (r == -ENOTEMPTY && wanted->kind == KIND_NONE && comes_again(keeper, path)) {
+        return PUT_BACK;
+    }
     if (r < 0) {
         return r == -ESTALE || r == -ENOTEMPTY || r == -EEXIST ? PUT_STAYS : PUT_MISSED;
     }

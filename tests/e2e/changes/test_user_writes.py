@@ -335,6 +335,29 @@ class Undo(WrittenThrough):
             self.assert_ok(server.python("", restore="before-undo"))
         self.assertEqual([self.read("c/x"), os.listdir(self.dir / "c"), os.listdir(self.dir)], ["code", ["x"], ["c"]])
 
+    def test_a_directory_that_is_emptied_and_filled_again(self):
+        def found():
+            return {str(path.relative_to(self.dir)): path.read_text() for path in self.dir.rglob("*") if path.is_file()}
+
+        self.own("c/x", "as it was"), self.own("c/y", "as it was")
+        before = found()
+        with self.start() as server:
+            self.assert_ok(server.python("x = 1"))
+            self.assert_ok(server.python("open('made', 'w').close()"))
+            self.assert_ok(server.python("import os, shutil\nshutil.rmtree('c'); os.mkdir('c')\n"
+                                         "for n in 'x', 'z': open('c/' + n, 'w').write('code')"))
+            after = found()
+            line = self.undo(server)
+            self.assertNotRegex(line, "not reverted|cannot revert")
+            self.assertEqual(found(), before | {"made": ""}, line)
+            line = server.python("", restore="before-undo").status.line
+            self.assertNotRegex(line, "not reverted|cannot revert")
+            self.assertEqual(found(), after, line)
+            self.own("c/user", "user")
+            self.undo(server)
+            line = self.undo(server)
+        self.assertEqual(found(), before | {"c/user": "user"}, line)
+
     def test_a_file_in_a_directory_that_moved_there_and_back(self):
         """The user has put another one in its place: it is named."""
         (self.dir / "d").mkdir()
