@@ -80,6 +80,7 @@ struct keeper {
         int64_t lost_ns;                   /* see edits_lose() */
     } edits;
     struct version *known[KEEPER_KNOWN]; /* by their inodes */
+    size_t remembered;                   /* of them that nothing refers to any more, at most */
     bool cow;
     bool again;         /* what was changed before this process began is of unknown base */
     bool own;           /* the workspace is the sandbox's own: nothing else changes it */

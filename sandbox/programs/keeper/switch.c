@@ -151,9 +151,11 @@ static void put_all(struct keeper *keeper, struct switching *switching, put_fn d
 static bool has_content(const struct keeper *keeper, const char *path,
                         const struct apply_facts *facts, const struct version *version)
 {
+    const struct version *there = version_known(keeper, facts); /* an undo may have put it there */
     return version->kept
                ? place_has_content(keeper, path, facts, version)
-               : version_is_at(version, facts) || apply_facts_alike(&version->described, facts);
+               : version_is_at(version, facts) || apply_facts_alike(&version->described, facts) ||
+                     (there && apply_facts_alike(&there->described, &version->described));
 }
 
 /* Whether what is there is what the version was. */

@@ -189,17 +189,40 @@ struct version *version_take(struct version *version)
     return version;
 }
 
+static void forget(struct keeper *keeper)
+{
+    for (size_t i = 0; i < KEEPER_KNOWN; i++) {
+        struct version *next = NULL;
+        for (struct version *version = keeper->known[i]; version; version = next) {
+            next = version->next_known;
+            if (version->references == 0) {
+                version_seen_as(keeper, version, &(struct apply_facts){});
+                free(version);
+            }
+        }
+    }
+    keeper->remembered = 0;
+}
+
 void version_release(struct keeper *keeper, struct version **version)
 {
     struct version *gone = *version;
     *version = NULL;
-    if (gone && --gone->references == 0) {
-        version_seen_as(keeper, gone, &(struct apply_facts){});
-        keeper->used_bytes -= gone->data ? gone->bytes : 0;
-        keeper->used_bytes -= gone->attributes_size;
-        free(gone->data);
-        free(gone->attributes);
+    if (!gone || --gone->references > 0) {
+        return;
+    }
+    keeper->used_bytes -= gone->data ? gone->bytes : 0;
+    keeper->used_bytes -= gone->attributes_size;
+    free(gone->data);
+    free(gone->attributes);
+    gone->data = gone->attributes = NULL;
+    gone->attributes_size = 0;
+    gone->kept = gone->kept && gone->kind == KIND_DIRECTORY;
+    if (gone->facts.mode == 0) {
         free(gone);
+    } else if (++keeper->remembered >
+               KEEPER_KNOWN) { /* what an undo has put there is still known */
+        forget(keeper);
     }
 }
 

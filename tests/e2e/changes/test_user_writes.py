@@ -335,6 +335,18 @@ class Undo(WrittenThrough):
             self.assert_ok(server.python("", restore="before-undo"))
         self.assertEqual([self.read("c/x"), os.listdir(self.dir / "c"), os.listdir(self.dir)], ["code", ["x"], ["c"]])
 
+    def test_a_moved_directory_in_which_an_undo_has_written(self):
+        for code in ("open('z/x', 'w').write('code')", "import shutil; shutil.rmtree('z')"):
+            with self.subTest(code=code), self.start() as server:
+                self.own("c/x", "as it was"), self.own("c/y", "as it was")
+                self.assert_ok(server.python("import os"))
+                self.assert_ok(server.python("os.rename('c', 'z')"))
+                self.assert_ok(server.python(code))
+                self.undo(server)
+                line = self.undo(server)
+                self.assertNotRegex(line, "not reverted|cannot revert")
+                self.assertEqual([self.read("c/x"), self.read("c/y"), os.listdir(self.dir)], ["as it was"] * 2 + [["c"]], line)
+
     def test_a_directory_that_is_emptied_and_filled_again(self):
         def found():
             return {str(path.relative_to(self.dir)): path.read_text() for path in self.dir.rglob("*") if path.is_file()}
