@@ -76,6 +76,9 @@ struct box_protected_watch {
 void box_protected_watch(const struct box_spec *spec, uint64_t read_only,
                          struct box_protected_watch *watch);
 void box_protected_unwatch(struct box_protected_watch *watch);
+/* Whether something else than the watched directory is at the workspace's path now, or nothing. */
+bool box_protected_is_elsewhere(const struct box_spec *spec,
+                                const struct box_protected_watch *watch);
 
 /* Writes "+.vscode ~.git/config -.envrc" into text: what has appeared, changed and gone since the
  * last call, whoever did it. Names are the table's; "+HEAD": git takes the top directory for a git

@@ -145,6 +145,15 @@ void box_protected_unwatch(struct box_protected_watch *watch)
     drop_fd(&watch->dir_fd);
 }
 
+bool box_protected_is_elsewhere(const struct box_spec *spec,
+                                const struct box_protected_watch *watch)
+{
+    struct stat is;
+    struct stat was;
+    return watch->dir_fd >= 0 && fstat(watch->dir_fd, &was) == 0 &&
+           (stat(spec->workspace, &is) < 0 || is.st_ino != was.st_ino || is.st_dev != was.st_dev);
+}
+
 bool box_protected_news(const struct box_spec *spec, struct box_protected_watch *watch, char *text,
                         size_t size)
 {

@@ -216,6 +216,12 @@ static struct buf *next_clause(struct buf *text)
 void server_box_protection(struct server_box *server_box, struct buf *text)
 {
     const struct box_protected *found = &server_box->report.protected_names;
+    if (box_protected_is_elsewhere(server_box->spec, &server_box->watch)) {
+        buf_append_text(text,
+                        "its directory was moved, removed or replaced: code has the old one "
+                        "until the server restarts");
+        return;
+    }
     if (!server_box->spec->workspace || server_box->protection_reported) {
         return;
     }

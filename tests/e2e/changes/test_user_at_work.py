@@ -102,6 +102,19 @@ class Plain(WrittenThrough):
         self.assertEqual(self.read("e/sub/theirs/x"), "user", line)
         self.assertIn("may be yours", line)
 
+    def test_another_workspace_at_its_path(self):
+        replaced, aside = "moved, removed or replaced", self.dir.with_name("aside")
+        with self.start() as server:
+            self.assertNotIn(replaced, server.python("x = 1").status.line)
+            self.dir.rename(aside)
+            self.dir.mkdir()
+            self.assertIn(replaced, server.python("open('a', 'w').close()").status.line)
+            self.dir.rmdir()
+            self.assertIn(replaced, server.python("1").status.line)
+            aside.rename(self.dir)
+            self.assertNotIn(replaced, server.python("1").status.line)
+        self.assertEqual(os.listdir(self.dir), ["a"])
+
     def test_a_directory_that_the_user_replaces_meanwhile(self):
         """What stands at the path afterwards is theirs, whatever code had begun there."""
         def swap():
