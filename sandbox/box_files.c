@@ -59,11 +59,12 @@ int box_file_write(struct box *box, const char *path, enum box_write_mode mode, 
         [BOX_WRITE_APPEND] = WIRE_WRITE_APPEND,
     };
     box_refresh_workspace(box);
-    return file_send(box,
-                     &(struct wire_request){.op = WIRE_OPEN_WRITE,
-                                            .write_mode = modes[mode],
-                                            .keeps_acl = !box->spec->cow}, /* apply keeps it */
-                     path, fn, arg);
+    return file_send(
+        box,
+        &(struct wire_request){.op = WIRE_OPEN_WRITE,
+                               .write_mode = modes[mode],
+                               .keeps_attributes = !box->spec->cow}, /* apply keeps it */
+        path, fn, arg);
 }
 
 int box_file_commit(struct box *box, uint32_t token, const struct stat *replaced, box_file_fn fn,

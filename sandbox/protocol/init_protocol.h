@@ -113,8 +113,8 @@ struct wire_request {
             uint32_t last_tag;        /* the last assigned one: younger tags count down from it */
         };
         struct {
-            uint32_t write_mode; /* enum wire_write_mode */
-            uint32_t keeps_acl;  /* the new file gets the list of the one that it replaces */
+            uint32_t write_mode;       /* enum wire_write_mode */
+            uint32_t keeps_attributes; /* the new file gets those of the one that it replaces */
         };
         struct {
             uint32_t token;              /* of the file that is being written */

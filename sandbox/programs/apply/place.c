@@ -74,7 +74,8 @@ static int make_file(struct work *work, const char *temporary, int *ret_fd)
     }
     if (r == 0 && S_ISREG(work->target.facts.mode)) {
         defer_close int old_fd = work_open_target(work);
-        r = old_fd < 0 ? -EACCES : content_copy_acl(old_fd, *ret_fd); /* its ACL must not be lost */
+        r = old_fd < 0 ? -EACCES
+                       : content_copy_attributes(old_fd, *ret_fd); /* its ACL must not be lost */
     }
     if (r == 0 && fchmod(*ret_fd, work->item->source.mode & ACCESSPERMS) < 0) {
         r = -errno;

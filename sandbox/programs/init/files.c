@@ -168,7 +168,7 @@ static int begin_write(int dir_fd, const char *name, mode_t mode,
     }
     defer_close int old = fd_open_named(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
     (void)fchmod(fd, mode & 0777);
-    int r = old >= 0 && request->keeps_acl ? content_copy_acl(old, fd) : 0;
+    int r = old >= 0 && request->keeps_attributes ? content_copy_attributes(old, fd) : 0;
     if (r < 0) {
         (void)unlinkat(dir_fd, p->temporary, 0);
         (void)close(fd);

@@ -228,10 +228,16 @@ class Undo(WrittenThrough):
         entries = ((1, 6, 0xffffffff), (2, 6, 33), (4, 4, 0xffffffff), (0x10, 6, 0xffffffff), (0x20, 0, 0xffffffff))
         acl = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
         try:
+            os.setxattr(self.dir / "a", "user.note", b"of the user")
             os.setxattr(self.dir / "a", "system.posix_acl_access", acl)
         except OSError as error:
             self.skipTest(f"ACL: {error}")
+        self.own("b", "as it was")
+        os.setxattr(self.dir / "b", "user.note", b"of the user")
         with self.start() as server:
+            self.assert_ok(server.python("1"))
+            server.call("write_file", path="b", old_text="it was", new_text="code")
+            self.assertEqual((self.read("b"), os.getxattr(self.dir / "b", "user.note")), ("as code", b"of the user"))
             result = server.call("write_file", path="a", old_text="it was", new_text="code")
         self.assertEqual(os.getxattr(self.dir / "a", "system.posix_acl_access"), acl)
         if result.is_error:
