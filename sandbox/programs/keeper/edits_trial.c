@@ -187,13 +187,13 @@ static bool find_now(const struct trial *trial, const char *path, char now[KEEPE
         const char *to = edit->undone ? edit->target : edit->path;
         const char *from = edit->undone ? edit->path : edit->target;
         char rest[KEEPER_PATH_BYTES];
-        if (apply_path_is_below(now, to)) {
+        if (path_behind(now, to)) {
             (void)snprintf(rest, sizeof rest, "%s", now + strlen(to));
             if (snprintf(now, KEEPER_PATH_BYTES, "%s%s", from, rest) >= KEEPER_PATH_BYTES) {
                 return false;
             }
             before = i;
-        } else if (apply_path_is_below(now, from)) {
+        } else if (path_behind(now, from)) {
             return false;
         }
         const struct record *record = record_find(trial->keeper, now);

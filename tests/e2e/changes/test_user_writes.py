@@ -341,6 +341,16 @@ class Undo(WrittenThrough):
             self.assert_ok(server.python("", restore="before-undo"))
         self.assertEqual([self.read("c/x"), os.listdir(self.dir / "c"), os.listdir(self.dir)], ["code", ["x"], ["c"]])
 
+    def test_a_directory_that_replaces_an_empty_one(self):
+        for code in ("os.mkdir('z'); os.rename('c', 'z')", "os.rename('c', 'q'); os.mkdir('c'); os.rename('q', 'c')"):
+            with self.subTest(code=code), self.start() as server:
+                self.own("c/x", "as it was")
+                self.assert_ok(server.python("import os"))
+                self.assert_ok(server.python(code))
+                line = self.undo(server)
+                self.assertNotIn("not reverted", line)
+                self.assertEqual([self.read("c/x"), os.listdir(self.dir)], ["as it was", ["c"]], line)
+
     def test_a_moved_directory_in_which_an_undo_has_written(self):
         for code in ("open('z/x', 'w').write('code')", "import shutil; shutil.rmtree('z')"):
             with self.subTest(code=code), self.start() as server:
