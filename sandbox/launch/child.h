@@ -11,12 +11,13 @@ struct child_setup {
     const struct plan *plan;
     cap_t no_capabilities;
     int go_fd; /* a byte from the server: the ids are mapped; another: the child is in the group */
-    int error_fd;     /* a struct fail when a step fails, or end of file; see child_protect() */
-    int init_fd;      /* init's socket */
-    int config_fd;    /* init's settings */
-    int program_fd;   /* init's program */
-    const int *tasks; /* cgroup_open_tasks(), or NULL */
-    const int *taken; /* by slot: a tree whose ids are mapped, or -1; NULL: no tree is mapped */
+    int error_fd;      /* a struct fail when a step fails, or end of file; see child_protect() */
+    int init_fd;       /* init's socket */
+    int config_fd;     /* init's settings */
+    int program_fd;    /* init's program */
+    const int *tasks;  /* cgroup_open_tasks(), or NULL */
+    const int *taken;  /* by slot: a tree whose ids are mapped, or -1; NULL: no tree is mapped */
+    bool counts_files; /* the program gets WIRE_FILES_FD */
 };
 
 /* The layers of an overlay, for init; -1: none. */

@@ -135,7 +135,8 @@ int launch_child(struct box *box, struct fail *ret_fail)
                                 .init_fd = ends.init_fd,
                                 .config_fd = box->starting.config_fd,
                                 .program_fd = program,
-                                .taken = ends.taken};
+                                .taken = ends.taken,
+                                .counts_files = true};
     if (cgroup_open_tasks(&box->cgroup, ends.tasks)) {
         setup.tasks = ends.tasks;
         box->child.in_group = true;
