@@ -19,10 +19,12 @@
 #include "sandbox/programs/common/content.h"
 #include "sandbox/programs/common/reply.h"
 
-/* A file being written: it has a temporary name beside the final one until it is complete. */
+/* A file being written. It has no name, or where the file system has no such files a temporary one
+ * beside the final one, until it is complete. */
 static struct pending {
     uint32_t token; /* 0: free */
     int dir_fd;
+    int nameless_fd; /* or -1 */
     bool must_not_exist;
     char temporary[32];
     char name[256];
@@ -142,7 +144,31 @@ static struct pending *pending_find(uint32_t token)
 static void pending_close(struct pending *p)
 {
     (void)close(p->dir_fd);
+    drop_fd(&p->nameless_fd);
     *p = (struct pending){};
+}
+
+static int link_nameless(const struct pending *p)
+{
+    char path[32];
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", p->nameless_fd);
+    return linkat(AT_FDCWD, path, p->dir_fd, p->temporary, AT_SYMLINK_FOLLOW) < 0 ? errno : 0;
+}
+
+/* A file without a name leaves nothing behind if this process is killed, O_TMPFILE in open(2). It
+ * gets one by way of /proc only, linkat(2). */
+static int make_file(struct pending *p, int dir_fd)
+{
+    char path[32];
+    int fd = openat(dir_fd, ".", O_WRONLY | O_TMPFILE | O_CLOEXEC, 0600);
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    if (fd >= 0 && access(path, F_OK) == 0 &&
+        (p->nameless_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0)) >= 0) {
+        return fd;
+    }
+    drop_fd(&fd);
+    p->nameless_fd = -1;
+    return fd_open_named(dir_fd, p->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
 }
 
 /* Makes the file that takes the name when it is complete. Takes dir_fd on success. */
@@ -162,7 +188,7 @@ static int begin_write(int dir_fd, const char *name, mode_t mode,
         return -ENAMETOOLONG;
     }
     (void)snprintf(p->temporary, sizeof p->temporary, ".write-%016llx", (unsigned long long)random);
-    int fd = fd_open_named(dir_fd, p->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+    int fd = make_file(p, dir_fd);
     if (fd < 0) {
         return fd;
     }
@@ -171,6 +197,7 @@ static int begin_write(int dir_fd, const char *name, mode_t mode,
     int r = old >= 0 && request->keeps_attributes ? content_copy_attributes(old, fd) : 0;
     if (r < 0) {
         (void)unlinkat(dir_fd, p->temporary, 0);
+        drop_fd(&p->nameless_fd);
         (void)close(fd);
         return r;
     }
@@ -282,7 +309,8 @@ void files_commit(const struct wire_request *request)
         reply_result(request->id, ENOENT);
         return;
     }
-    int error = request->expected.mode ? exchange(p, &request->expected) : EINVAL;
+    int error = p->nameless_fd < 0 ? 0 : link_nameless(p);
+    error = error ? error : request->expected.mode ? exchange(p, &request->expected) : EINVAL;
     unsigned flags = p->must_not_exist ? RENAME_NOREPLACE : 0;
     if (error == EINVAL && /* or the file system has no exchange */
         syscall(SYS_renameat2, p->dir_fd, p->temporary, p->dir_fd, p->name, flags) == 0) {

@@ -5,10 +5,11 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
-from client import COMMAND, LARGE, SLOW, Case, Server, need_userns, once
+from client import COMMAND, LARGE, SLOW, Case, Server, give_away, need_userns, once
 from container_level import CONTAINER
 from traces import descendants
 
@@ -141,6 +142,18 @@ class Killed(Case):
             self.assert_alive(server)
             server.start_call("write_file", path="big.txt", content="x" * (8 << 20))
             self.assert_nothing_left(server)
+
+    def test_half_of_a_file_leaves_nothing_in_a_directory_of_the_user(self):
+        for stop in [lambda server: server.signal(signal.SIGKILL), Server.close_stdin] * 5:
+            with tempfile.TemporaryDirectory(prefix="sp-half-") as directory:
+                give_away(directory)
+                with Server("--workspace", directory, check=False) as server:
+                    self.assert_alive(server)
+                    server.start_call("write_file", path="big.txt", content="x" * (3 << 20))
+                    stop(server)
+                    server.join()
+                    self.assertEqual(server.left(1.0), [])
+                self.assertIn(os.listdir(directory), ([], ["big.txt"]))
 
     def test_while_the_sandbox_is_set_up(self):
         for delay in (0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16):
