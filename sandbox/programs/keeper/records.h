@@ -104,6 +104,8 @@ void version_describe(struct version *version, const struct apply_facts *facts);
 struct version *version_of(const struct apply_facts *facts);
 struct version *version_take(struct version *version);
 void version_release(struct keeper *keeper, struct version **version);
+/* Frees those that nothing refers to and that are only known as what was put somewhere. */
+void versions_forget(struct keeper *keeper);
 /* What the version is at present: until the facts change, it is found by them. */
 void version_seen_as(struct keeper *keeper, struct version *version,
                      const struct apply_facts *facts);

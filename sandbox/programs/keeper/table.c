@@ -189,7 +189,7 @@ struct version *version_take(struct version *version)
     return version;
 }
 
-static void forget(struct keeper *keeper)
+void versions_forget(struct keeper *keeper)
 {
     for (size_t i = 0; i < KEEPER_KNOWN; i++) {
         struct version *next = NULL;
@@ -222,7 +222,7 @@ void version_release(struct keeper *keeper, struct version **version)
         free(gone);
     } else if (++keeper->remembered >
                KEEPER_KNOWN) { /* what an undo has put there is still known */
-        forget(keeper);
+        versions_forget(keeper);
     }
 }
 

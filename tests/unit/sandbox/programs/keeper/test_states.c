@@ -67,6 +67,7 @@ static void done(struct fixture *fixture)
     keep(fixture, 2, NULL, 0);
     assert_null(fixture->keeper.states);
     records_each(&fixture->keeper, forget_record, NULL);
+    versions_forget(&fixture->keeper);
     assert_int_equal(fixture->keeper.used_bytes, 0);
     free(fixture->keeper.records.buckets);
     own_close(&fixture->keeper.watch.fd);
