@@ -259,7 +259,7 @@ static uint64_t descriptor_bytes(pid_t pid, const char *number, const char *targ
     char info[32];
     bool proc_file = begins(target, "/proc/");
     if (begins(target, "socket:")) { /* it may have full sockets or epoll instances in transit */
-        uint64_t flights = usage_flights(pid, number);
+        uint64_t flights = locks_only && most_items == 0 ? 0 : usage_flights(pid, number);
         uint64_t items = flights * most_items * look.epoll_item_bytes;
         return locks_only ? items
                           : items + FILE_BYTES + flights * (FILE_BYTES + OBJECTS_SOCKET_BYTES);
