@@ -41,7 +41,7 @@ size_t apply_path_git_size(const char *path)
     return 0;
 }
 
-static bool is_path(const char *path)
+bool apply_path_is_valid(const char *path)
 {
     for (const char *name = path;; name++) {
         size_t length = strcspn(name, "/");
@@ -75,7 +75,7 @@ int apply_journal_add(struct buf *journal, const char *path, const struct apply_
     size_t length = strlen(path);
     size_t size = item_size(length);
     char *space = NULL;
-    if (length >= APPLY_PATH_BYTES || !is_path(path)) {
+    if (length >= APPLY_PATH_BYTES || !apply_path_is_valid(path)) {
         return -EINVAL;
     }
     int r = buf_reserve(journal, size, &space);
@@ -101,7 +101,8 @@ static bool is_item(const struct apply_item *item, size_t space)
     }
     /* A path without its NUL gives a larger size. */
     size_t length = strnlen(item->path, item->size - sizeof *item);
-    return length < APPLY_PATH_BYTES && item_size(length) == item->size && is_path(item->path);
+    return length < APPLY_PATH_BYTES && item_size(length) == item->size &&
+           apply_path_is_valid(item->path);
 }
 
 bool apply_journal_is_valid(const void *bytes, size_t size)
@@ -111,7 +112,7 @@ bool apply_journal_is_valid(const void *bytes, size_t size)
     if (size < sizeof *journal || journal->magic != APPLY_MAGIC || journal->size != size ||
         journal->complete > 1 || journal->temporary_item > journal->count ||
         !memchr(journal->temporary, '\0', sizeof journal->temporary) ||
-        (journal->temporary[0] && !is_path(journal->temporary))) {
+        (journal->temporary[0] && !apply_path_is_valid(journal->temporary))) {
         return false;
     }
     size_t at = sizeof *journal;

@@ -94,6 +94,9 @@ struct apply_journal {
     /* Items follow, sorted by apply_path_compare(). */
 };
 
+/* Whether path is one as an item has it: relative, of names only. */
+bool apply_path_is_valid(const char *path);
+
 /* Sorts paths as bytes with "/" before all others, so that what is in a directory comes right
  * after it. As strcmp(3). */
 int apply_path_compare(const char *one, const char *other);

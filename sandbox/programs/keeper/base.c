@@ -31,12 +31,14 @@ static void take(struct keeper *keeper, const char *bytes, size_t size)
     for (size_t at = 0; at + sizeof facts < size;) {
         const char *path = bytes + at + sizeof facts;
         const char *end = memchr(path, '\0', size - at - sizeof facts);
-        struct record *record = end ? record_get(keeper, path) : NULL;
-        if (!record) {
+        struct record *record = end && apply_path_is_valid(path) ? record_get(keeper, path) : NULL;
+        if (!end) {
             return;
         }
-        memcpy(&record->cow.base, bytes + at, sizeof facts);
-        record->cow.based = true;
+        if (record) {
+            memcpy(&record->cow.base, bytes + at, sizeof facts);
+            record->cow.based = true;
+        }
         at = (size_t)(end + 1 - bytes);
     }
 }

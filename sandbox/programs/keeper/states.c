@@ -439,6 +439,15 @@ void states_foreign(struct keeper *keeper, struct record *record)
     (void)advance(keeper, record, &facts, NULL, 0);
 }
 
+/* With --cow a record of what the upper directory does not hold would say that it was deleted. */
+static struct record *noted_record(struct keeper *keeper, const char *path)
+{
+    struct apply_facts facts;
+    (void)place_look(keeper_root(keeper), path, &facts, NULL);
+    struct record *record = facts.mode ? scan_record(keeper, path) : record_find(keeper, path);
+    return record && record->now ? record : NULL;
+}
+
 /* Directories that a file tool has made for a file are not the next call's either. */
 static void note_parents(struct keeper *keeper, const char *path)
 {
@@ -446,7 +455,7 @@ static void note_parents(struct keeper *keeper, const char *path)
     (void)snprintf(text, sizeof text, "%s", path);
     for (char *slash = strchr(text, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
-        struct record *record = scan_record(keeper, text);
+        struct record *record = noted_record(keeper, text);
         struct apply_facts facts = record ? facts_at(keeper, record) : (struct apply_facts){};
         if (record && !apply_facts_alike(&facts, &record->facts)) {
             (void)advance(keeper, record, &facts, NULL, 0);
@@ -458,13 +467,13 @@ static void note_parents(struct keeper *keeper, const char *path)
 void states_note_path(struct keeper *keeper, const char *path)
 {
     struct record *record = NULL;
-    if (keeper->skip > 0) {
+    if (keeper->skip > 0 || !apply_path_is_valid(path)) {
         return;
     }
     keeper->seen_ns = keeper->fresh_ns;
     keeper->looks++;
     note_parents(keeper, path);
-    record = scan_record(keeper, path);
+    record = noted_record(keeper, path);
     if (record) {
         states_foreign(keeper, record);
     }

@@ -657,6 +657,31 @@ static void a_call_that_says_so_has_changed_files(void **)
     done(&fixture);
 }
 
+/* With --cow each record without a file is a deletion that apply carries out. */
+static void a_note_makes_no_record_of_what_the_changes_do_not_hold(void **)
+{
+    static const char *const odd[] = {"./a",    "a/.", "a//b", "/a",     "../a",        "..",
+                                      "d/../a", "",    "gone", "link/a", "link/gone/a", "link"};
+    struct fixture fixture;
+    make(&fixture);
+    temp_file(&fixture.temp, "upper/d/a", "by a file tool", 0644);
+    temp_file(&fixture.temp, "lower/d/a", "the user's", 0644);
+    temp_link(&fixture.temp, "d", "lower/link");
+    fixture.keeper.cow = true;
+    fixture.keeper.upper_fd = openat(fixture.temp.fd, "upper", O_PATH | O_CLOEXEC);
+    fixture.keeper.lower_fd = openat(fixture.temp.fd, "lower", O_PATH | O_CLOEXEC);
+    size_t count = fixture.keeper.records.count;
+    for (unsigned i = 0; i < sizeof odd / sizeof *odd; i++) {
+        states_note_path(&fixture.keeper, odd[i]);
+        assert_int_equal(fixture.keeper.records.count, count);
+    }
+    states_note_path(&fixture.keeper, "d/a");
+    assert_int_equal(fixture.keeper.records.count, count + 2);
+    own_close(&fixture.keeper.upper_fd);
+    own_close(&fixture.keeper.lower_fd);
+    done(&fixture);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -674,6 +699,7 @@ int main(void)
         cmocka_unit_test(what_cannot_be_watched_is_scanned_for_each_call),
         cmocka_unit_test(so_many_directories_are_watched_and_no_more),
         cmocka_unit_test(a_call_that_says_so_has_changed_files),
+        cmocka_unit_test(a_note_makes_no_record_of_what_the_changes_do_not_hold),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
