@@ -18,7 +18,7 @@ int fd_open_named(int dir_fd, const char *path, int flags, mode_t mode);
  * -errno. */
 int fd_open_beneath(int root_fd, const char *path, int flags);
 
-/* Opens an absolute path that holds no symlink: somebody may have put one there since it was
+/* Opens a path that holds no symlink: somebody may have put one there since it was
  * checked. Else -ELOOP. Returns the descriptor or -errno. */
 int fd_open_straight(const char *path, int flags);
 

@@ -18,7 +18,8 @@ static void file_answered(void *arg, const struct wire_reply *reply, int fds[WIR
     struct box_file file = {.mode = reply->file.mode,
                             .existed = reply->file.existed != 0,
                             .size_bytes = reply->file.size_bytes,
-                            .token = reply->token};
+                            .token = reply->token,
+                            .path = reply->path};
     box_file_fn fn = request->fn;
     void *fn_arg = request->arg;
     free(request);
@@ -48,6 +49,12 @@ int box_file_open(struct box *box, const char *path, box_file_fn fn, void *arg)
 {
     box_refresh_workspace(box);
     return file_send(box, &(struct wire_request){.op = WIRE_OPEN_READ}, path, fn, arg);
+}
+
+int box_file_resolve(struct box *box, const char *path, box_file_fn fn, void *arg)
+{
+    box_refresh_workspace(box);
+    return file_send(box, &(struct wire_request){.op = WIRE_RESOLVE}, path, fn, arg);
 }
 
 int box_file_write(struct box *box, const char *path, enum box_write_mode mode, box_file_fn fn,

@@ -14,7 +14,8 @@ struct box_file {
     mode_t mode; /* S_IFREG, S_IFDIR, or the actual type with EMEDIUMTYPE */
     bool existed;
     uint64_t size_bytes;
-    uint32_t token; /* for box_file_commit() or _abort(); 0: nothing to commit */
+    uint32_t token;   /* for box_file_commit() or _abort(); 0: nothing to commit */
+    const char *path; /* what box_file_resolve() has found */
 };
 
 /* error: 0 or an errno value; EMEDIUMTYPE: neither a regular file nor a directory. fd: taken by the
@@ -25,8 +26,11 @@ typedef void (*box_file_fn)(void *arg, int error, int fd, const struct box_file 
  * regular file or a directory for reading. 0 or -errno. */
 int box_file_open(struct box *box, const char *path, box_file_fn fn, void *arg);
 
-/* Opens for writing and makes missing directories. The new content gets the name at commit; an
- * append changes the file at once. */
+/* Finds the one path of the file that path leads to: through no symlink, and without "." and "..";
+ * relative if it is in the workspace, else absolute. The file, and directories, may be missing. */
+int box_file_resolve(struct box *box, const char *path, box_file_fn fn, void *arg);
+/* Opens such a path for writing and makes missing directories; ELOOP: a symlink is there now. The
+ * new content gets the name at commit; an append changes the file at once. */
 int box_file_write(struct box *box, const char *path, enum box_write_mode mode, box_file_fn fn,
                    void *arg);
 /* replaced: the file that it may replace; NULL: any. Else fn gets ESTALE. */

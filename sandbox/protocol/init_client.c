@@ -63,9 +63,11 @@ static bool init_client_receive(struct init_client *client, bool *ret_ended)
     if (size <= 0) {
         return size == -EINTR; /* the pidfd reports init's exit */
     }
-    if (size == (ssize_t)sizeof reply && reply.event == WIRE_RESPONSE) {
+    reply.path[sizeof reply.path - 1] = '\0';
+    bool whole = size > (ssize_t)offsetof(struct wire_reply, path);
+    if (whole && reply.event == WIRE_RESPONSE) {
         init_client_deliver(client, &reply, fds);
-    } else if (size == (ssize_t)sizeof reply) {
+    } else if (whole) {
         client->on_event(client->arg, &reply, fds);
     }
     for (unsigned i = 0; i < WIRE_FDS; i++) {

@@ -1,5 +1,7 @@
 #pragma once
+#include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/limits.h"
 #include "sandbox/protocol/apply_journal.h"
@@ -46,7 +48,8 @@ enum wire_op {
     WIRE_KILL_TAG,  /* tag: everything with that tag, watched or not, but checkpoints. cell: only
                        what that cell has started. Response: pid as in the request, processes */
     WIRE_OPEN_READ, /* path. Response: fd, file */
-    WIRE_OPEN_WRITE,    /* path, write_mode. Response: fd, file, token */
+    WIRE_RESOLVE,   /* path. Response: path: without ".", ".." and symlinks, see box_files.h */
+    WIRE_OPEN_WRITE,    /* path: such a one; write_mode. Response: fd, file, token */
     WIRE_COMMIT,        /* token: the written file takes its name */
     WIRE_ABORT,         /* token */
     WIRE_MAKE_OUTPUT,   /* path: a name. Response: fd of a new overflow file */
@@ -150,7 +153,14 @@ struct wire_reply {
     uint64_t disk_files;      /* of the scratch directory; 0: the bytes exceed the limit */
     struct wire_file file;
     struct wire_kept kept;
+    char path[LIMIT_PATH_BYTES]; /* as that of a request */
 };
+
+/* What of a reply is sent. */
+static inline size_t wire_reply_size(const struct wire_reply *reply)
+{
+    return offsetof(struct wire_reply, path) + strlen(reply->path) + 1;
+}
 
 /* Init's settings, in a sealed memfd at WIRE_CONFIG_FD: this head, then the rights of the Landlock
  * rules (uint64_t), then the filter programs (struct sock_filter), then strings, each with its NUL:

@@ -19,6 +19,7 @@
 #include "base/fd.h"
 #include "sandbox/programs/common/reply.h"
 #include "sandbox/programs/init/init.h"
+#include "sandbox/protocol/apply_journal.h"
 #include "tests/fuzz/fuzz.h"
 #include "tools/files/path.h"
 
@@ -167,9 +168,18 @@ static void check_outside(void)
 
 static void run(struct wire_request *request, unsigned mode, bool complete)
 {
+    static const struct init init = {.paths = {.work = "/work"}};
     if (mode == MODE_READ) {
         files_open_read(request);
         return;
+    }
+    files_resolve(&init, request);
+    if (!reply.error) {
+        const char *path = reply.path + (reply.path[0] == '/');
+        if (*path && strcmp(path, ".") != 0 && !apply_path_is_valid(path)) {
+            abort();
+        }
+        memcpy(request->path, reply.path, sizeof request->path);
     }
     request->write_mode = mode;
     files_open_write(request);

@@ -82,6 +82,11 @@ static bool is_in(const char *path, const char *dir)
     return depth >= 0;
 }
 
+bool path_leads_out(const struct box_paths *paths, const char *path, const char *leads_to)
+{
+    return leads_to[0] == '/' && is_in(path, paths->work);
+}
+
 const char *path_error(const struct box_paths *paths, const char *path, int error, char *out,
                        size_t size)
 {

@@ -1,5 +1,6 @@
 #pragma once
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/limits.h"
@@ -13,6 +14,10 @@
  * sandbox's. Returns NULL, or the sentence that says what is wrong with it. */
 const char *path_take(const struct box_spec *spec, const json_t *argument,
                       char out[LIMIT_PATH_BYTES]);
+
+/* Whether symlinks lead the path, which is in the workspace as it is written, out of there.
+ * leads_to: what box_file_resolve() has found. */
+bool path_leads_out(const struct box_paths *paths, const char *path, const char *leads_to);
 
 /* A sentence for an errno value of a file operation. It names the writable directories by their
  * paths. Returns out. */

@@ -13,8 +13,6 @@
 #include "tools/files/path.h"
 #include "tools/files/write_internal.h"
 
-enum { SYMLINKS_MOST = 8 };
-
 bool write_edit_is_late(const struct write_op *op)
 {
     struct stat st;
@@ -48,31 +46,6 @@ static void edit_source_read(struct write_op *op, const struct buf *text)
     }
 }
 
-static void edit_source_opened(void *arg, int error, int fd, const struct box_file *file)
-{
-    struct write_op *op = arg;
-    char said[64];
-    OWNED(buf_done) struct buf text = BUF_EMPTY;
-    op->source_fd = fd;
-    if (error || S_ISDIR(file->mode)) {
-        write_op_fail(op, error ? error : EISDIR);
-        return;
-    }
-    int r = fstat(fd, &op->source) < 0 ? -errno : 0;
-    if (r == 0 && (uint64_t)op->source.st_size > LIMIT_EDIT_BYTES) {
-        (void)snprintf(said, sizeof said, " is larger than %lu MiB; change it with Python.",
-                       LIMIT_EDIT_BYTES >> 20);
-        write_op_refuse(op, said);
-        return;
-    }
-    r = r ? r : content_read(fd, 0, (size_t)op->source.st_size, &text);
-    if (r < 0) {
-        write_op_fail(op, -r);
-        return;
-    }
-    edit_source_read(op, &text);
-}
-
 /* The last name of the path, which begins at name, is not in the directory. Takes the one that is
  * the same but for how its characters are composed, or refuses and suggests one that is like it;
  * then returns false, and has ended the op. */
@@ -100,38 +73,51 @@ static bool edit_respell(struct write_op *op, int parent, size_t name)
     return false;
 }
 
-/* A write replaces a symlink. An edit changes the file that it leads to: so the symlinks of the
- * last name are followed here. */
 static void edit_parent_opened(void *arg, int error, int fd, const struct box_file *)
 {
     struct write_op *op = arg;
-    char target[LIMIT_PATH_BYTES];
     char directory[LIMIT_PATH_BYTES];
     defer_close int parent = fd;
-    size_t name = path_split(op->path, strlen(op->path), directory);
-    ssize_t size = error ? -1 : readlinkat(parent, op->path + name, target, sizeof target - 1);
-    if (!error && size < 0 && errno == ENOENT && !edit_respell(op, parent, name)) {
+    op->respelled = true;
+    if (error) {
+        write_op_fail(op, ENOENT);
+    } else if (edit_respell(op, parent, path_split(op->path, strlen(op->path), directory))) {
+        write_op_resolve(op);
+    }
+}
+
+static void edit_source_opened(void *arg, int error, int fd, const struct box_file *file)
+{
+    struct write_op *op = arg;
+    char said[64];
+    OWNED(buf_done) struct buf text = BUF_EMPTY;
+    op->source_fd = fd;
+    if (error == ENOENT && !op->respelled) {
+        char directory[LIMIT_PATH_BYTES];
+        (void)path_split(op->path, strlen(op->path), directory);
+        server_box_open_file(op->tools->server_box, directory, edit_parent_opened, op);
         return;
     }
-    if (size > 0) {
-        target[size] = '\0';
-        name = target[0] == '/' ? 0 : name;
-        if (op->symlinks++ == SYMLINKS_MOST || name + (size_t)size >= sizeof op->path) {
-            write_op_fail(op, ELOOP);
-            return;
-        }
-        memcpy(op->path + name, target, (size_t)size + 1);
-        write_edit_begin(op);
+    if (error || S_ISDIR(file->mode)) {
+        write_op_fail(op, error ? error : EISDIR);
         return;
     }
-    server_box_open_file(op->tools->server_box, op->path, edit_source_opened, op);
+    int r = fstat(fd, &op->source) < 0 ? -errno : 0;
+    if (r == 0 && (uint64_t)op->source.st_size > LIMIT_EDIT_BYTES) {
+        (void)snprintf(said, sizeof said, " is larger than %lu MiB; change it with Python.",
+                       LIMIT_EDIT_BYTES >> 20);
+        write_op_refuse(op, said);
+        return;
+    }
+    r = r ? r : content_read(fd, 0, (size_t)op->source.st_size, &text);
+    if (r < 0) {
+        write_op_fail(op, -r);
+        return;
+    }
+    edit_source_read(op, &text);
 }
 
 void write_edit_begin(struct write_op *op)
 {
-    char directory[LIMIT_PATH_BYTES];
-    if (!write_op_protected(op)) {
-        (void)path_split(op->path, strlen(op->path), directory);
-        server_box_open_file(op->tools->server_box, directory, edit_parent_opened, op);
-    }
+    server_box_open_file(op->tools->server_box, op->path, edit_source_opened, op);
 }

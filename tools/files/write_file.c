@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "base/own.h"
-#include "base/path.h"
 #include "base/sha256.h"
 #include "base/word.h"
 #include "rpc/call.h"
@@ -35,7 +34,9 @@ static void write_op_free(struct write_op *op)
     free(op);
 }
 
-bool write_op_protected(struct write_op *op)
+/* Refuses a path that is read-only as it is named. Returns whether it was one; then it has ended
+ * the op. */
+static bool write_op_protected(struct write_op *op)
 {
     const char *name = box_protected_path(op->tools->config.spec, op->path);
     if (name) {
@@ -104,9 +105,7 @@ static void write_op_cancel(struct tool_work *work)
 /* Ends the call. bytes: the file's size. */
 static void answer(struct write_op *op, const char *text, size_t size, uint64_t bytes)
 {
-    const char *inside = path_behind(op->path, op->tools->config.spec->paths.work);
-    json_t *link =
-        rpc_call_wants_links(op->call) ? resource_link(inside ? inside : op->path, bytes) : NULL;
+    json_t *link = rpc_call_wants_links(op->call) ? resource_link(op->path, bytes) : NULL;
     if (op->tools->config.record) {
         char hash[SHA256_TEXT];
         orders_set_facts(op->tools->orders, op->call,
@@ -123,11 +122,9 @@ static void answer(struct write_op *op, const char *text, size_t size, uint64_t 
 static void note_written(const struct write_op *op)
 {
     struct box *box = server_box_get(op->tools->server_box);
-    const char *inside = path_behind(op->path, op->tools->config.spec->paths.work);
-    const char *path = inside ? inside : op->path;
-    if (box && path[0] != '/') {
-        box_states_note(box, path);
-        sessions_note_written(op->tools->sessions, path);
+    if (box && op->path[0] != '/') {
+        box_states_note(box, op->path);
+        sessions_note_written(op->tools->sessions, op->path);
     }
 }
 
@@ -219,6 +216,10 @@ static void write_op_step(void *arg)
 void write_op_opened(void *arg, int error, int fd, const struct box_file *file)
 {
     struct write_op *op = arg;
+    if (error == ELOOP) {
+        write_op_refuse(op, " was replaced by a symlink meanwhile; try again.");
+        return;
+    }
     if (error) {
         write_op_fail(op, error);
         return;
@@ -235,12 +236,33 @@ void write_op_opened(void *arg, int error, int fd, const struct box_file *file)
     write_op_step(op);
 }
 
-static void write_op_begin(void *arg, struct box *box, const struct fail *why)
+static void refuse_outside(struct write_op *op, const char *leads_to)
+{
+    char shown[WORD_BYTES + 1];
+    char said[WORD_BYTES + 100];
+    (void)snprintf(said, sizeof said,
+                   " leads by symlinks to %s, outside of the workspace; to write there, send that "
+                   "path.",
+                   word_show(leads_to, strlen(leads_to), shown, sizeof shown));
+    write_op_refuse(op, said);
+}
+
+/* From here on the path is one of which nobody has another spelling: who keeps, lists, applies and
+ * undoes changes goes by it. */
+static void write_op_resolved(void *arg, int error, int, const struct box_file *file)
 {
     struct write_op *op = arg;
-    if (!box) {
-        content_no_sandbox(op->call, why);
-        write_op_free(op);
+    struct box *box = server_box_get(op->tools->server_box);
+    if (error || !box) {
+        write_op_fail(op, error ? error : ECONNRESET);
+        return;
+    }
+    if (path_leads_out(&op->tools->config.spec->paths, op->path, file->path)) {
+        refuse_outside(op, file->path);
+        return;
+    }
+    (void)snprintf(op->path, sizeof op->path, "%s", file->path);
+    if (write_op_protected(op)) {
         return;
     }
     if (op->edit.old_text) {
@@ -251,6 +273,26 @@ static void write_op_begin(void *arg, struct box *box, const struct fail *why)
     if (r < 0) {
         write_op_fail(op, -r);
     }
+}
+
+void write_op_resolve(struct write_op *op)
+{
+    struct box *box = server_box_get(op->tools->server_box);
+    int r = box ? box_file_resolve(box, op->path, write_op_resolved, op) : -ECONNRESET;
+    if (r < 0) {
+        write_op_fail(op, -r);
+    }
+}
+
+static void write_op_begin(void *arg, struct box *box, const struct fail *why)
+{
+    struct write_op *op = arg;
+    if (!box) {
+        content_no_sandbox(op->call, why);
+        write_op_free(op);
+        return;
+    }
+    write_op_resolve(op);
 }
 
 /* The bytes are ready. */

@@ -17,11 +17,11 @@ struct write_op {
     struct tools *tools;
     struct rpc_call *call;
     struct server_box_waiter waiter;
-    char path[LIMIT_PATH_BYTES];
+    char path[LIMIT_PATH_BYTES]; /* as in the call, then the one that it leads to */
     enum box_write_mode mode;
     json_t *arguments;
+    bool respelled;        /* the path of what is edited, if need be */
     struct edit edit;      /* an edit, if it has an old_text; of the arguments */
-    unsigned symlinks;     /* followed to the file that is edited */
     int source_fd;         /* the file before the edit */
     struct stat source;    /* as it was when it was read */
     struct buf edited;     /* what it becomes */
@@ -40,11 +40,10 @@ struct write_op {
 
 /* --- write_file.c --- */
 
-/* Refuses a path that is read-only as it is named. Returns whether it was one; then it has ended
- * the op. */
-bool write_op_protected(struct write_op *op);
 /* Ends the call with what is said after the path. */
 void write_op_refuse(struct write_op *op, const char *said);
+/* Finds the path that op->path leads to, and goes on with that. */
+void write_op_resolve(struct write_op *op);
 /* error: an errno value. */
 void write_op_fail(struct write_op *op, int error);
 /* The file that gets op->bytes is open. */
@@ -52,7 +51,7 @@ void write_op_opened(void *arg, int error, int fd, const struct box_file *file);
 
 /* --- write_edit.c --- */
 
-/* Finds and reads the file that is edited, and has its new text written. */
+/* Reads the file that is edited, and has its new text written. */
 void write_edit_begin(struct write_op *op);
 /* Whether the file has changed since it was read: one that was replaced or removed has a changed
  * status too. */

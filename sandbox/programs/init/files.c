@@ -1,6 +1,7 @@
 /* Opens files for the file tools, by the sandbox's paths and with the guest's rights. Symlinks that
- * the guest planted lead to what the guest itself can reach. Everything but regular files and
- * directories is refused before it is read. Nothing here blocks. */
+ * the guest planted lead a read to what the guest itself can reach; a write follows none, since
+ * resolve.c has. Everything but regular files and directories is refused before it is read. Nothing
+ * here blocks. */
 #include "sandbox/programs/init/init.h"
 
 #include <errno.h>
@@ -93,20 +94,20 @@ void files_open_read(const struct wire_request *request)
     respond_file(request->id, error, fd, &st, 0, !error);
 }
 
-/* Opens path's directories one below the other and makes missing ones. Uses descriptors, because
- * mkdir(2) on a whole path would pass through /proc's magic links. Splits path into names. */
+/* Opens path's directories one below the other, through no symlink, and makes missing ones. Uses
+ * descriptors, because mkdir(2) on a whole path would follow symlinks. Splits path into names. */
 static int make_directories(char *path)
 {
     char *rest = NULL;
     int fd = fd_open_named(AT_FDCWD, *path == '/' ? "/" : ".", O_PATH | O_DIRECTORY, 0);
     for (char *name = strtok_r(path, "/", &rest); name && fd >= 0;
          name = strtok_r(NULL, "/", &rest)) {
-        int next = fd_open_named(fd, name, O_PATH | O_DIRECTORY, 0);
+        int next = fd_open_beneath(fd, name, O_PATH | O_DIRECTORY);
         if (next == -ENOENT) {
             next = is_for_outputs(fd) ? -EROFS
                    : mkdirat(fd, name, 0777) < 0 && errno != EEXIST
                        ? -errno
-                       : fd_open_named(fd, name, O_PATH | O_DIRECTORY, 0);
+                       : fd_open_beneath(fd, name, O_PATH | O_DIRECTORY);
         }
         (void)close(fd);
         fd = next;
@@ -127,7 +128,7 @@ static int open_parent(const char *path, const char **ret_name)
     }
     *ret_name = path + (name - text) + 1;
     name[name == text ? 1 : 0] = '\0';
-    int fd = fd_open_named(AT_FDCWD, text, O_PATH | O_DIRECTORY, 0);
+    int fd = fd_open_straight(text, O_PATH | O_DIRECTORY);
     return fd == -ENOENT ? make_directories(text) : fd;
 }
 
@@ -210,8 +211,8 @@ static int begin_write(int dir_fd, const char *name, mode_t mode,
     return fd;
 }
 
-/* Checks what path's last part names: *ret_existed and *ret_mode. Symlinks are resolved only to
- * refuse directories; a symlink is replaced, never written through. */
+/* Checks what path's last part names: *ret_existed and *ret_mode. A symlink has come there since
+ * the path was resolved. */
 static int check_target(int dir_fd, const char *name, enum wire_write_mode mode, bool *ret_existed,
                         mode_t *ret_mode)
 {
@@ -230,11 +231,11 @@ static int check_target(int dir_fd, const char *name, enum wire_write_mode mode,
     if (S_ISDIR(st.st_mode)) {
         return -EISDIR;
     }
-    if (!S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode)) {
-        return -EMEDIUMTYPE;
+    if (!S_ISREG(st.st_mode)) {
+        return S_ISLNK(st.st_mode) ? -ELOOP : -EMEDIUMTYPE;
     }
     *ret_existed = true;
-    *ret_mode = S_ISREG(st.st_mode) ? st.st_mode & 0777 : 0644;
+    *ret_mode = st.st_mode & 0777;
     return 0;
 }
 
@@ -256,7 +257,8 @@ void files_open_write(const struct wire_request *request)
             -check_target(dir_fd, name, (enum wire_write_mode)request->write_mode, &existed, &mode);
     }
     if (!error && request->write_mode == WIRE_WRITE_APPEND) {
-        fd = fd_open_named(dir_fd, name, O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK, 0644);
+        fd = fd_open_named(dir_fd, name, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK,
+                           0644);
         error = fd < 0 ? -fd : 0;
     } else if (!error) {
         fd = begin_write(dir_fd, name, mode, request, &token);

@@ -77,6 +77,8 @@ void keeper_start(struct init *init, const struct wire_request *request);
 /* selftest_attempts.c: forks the process that runs the self-test. Responds to the request. */
 void selftest_spawn(struct init *init, const struct wire_request *request);
 
+/* resolve.c: responds with the path that the request's leads to. */
+void files_resolve(const struct init *init, const struct wire_request *request);
 /* files.c */
 void files_open_read(const struct wire_request *request);
 void files_open_write(const struct wire_request *request);

@@ -107,6 +107,9 @@ static void init_dispatch(const struct wire_request *request)
     case WIRE_OPEN_READ:
         files_open_read(request);
         break;
+    case WIRE_RESOLVE:
+        files_resolve(&state, request);
+        break;
     case WIRE_OPEN_WRITE:
         files_open_write(request);
         break;

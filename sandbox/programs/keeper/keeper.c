@@ -27,7 +27,8 @@ void keeper_reply(const struct keeper *keeper, struct wire_reply *reply, const i
     reply->event = WIRE_RESPONSE;
     reply->kept.watched = keeper->watch.on;
     reply->kept.blind = keeper->too_many && keeper_is_plain(keeper);
-    if (reply->id != 0 && packet_send(keeper->socket_fd, reply, sizeof *reply, fds, count, 0) < 0) {
+    if (reply->id != 0 &&
+        packet_send(keeper->socket_fd, reply, wire_reply_size(reply), fds, count, 0) < 0) {
         _exit(0); /* the server has exited */
     }
 }

@@ -96,7 +96,8 @@ class Odd(Shared):
         self.assertFalse(self.server.write("one", "new").is_error)
         self.assert_prints(self.server.python("print(*[open(n).read() for n in ('one', 'two', 'three')])"), "new old new")
         self.assertFalse(self.server.write("three", "own").is_error)
-        self.assert_prints(self.server.python("print(*[open(n).read() for n in ('one', 'two', 'three')])"), "new old own")
+        self.assert_prints(self.server.python("print(*[open(n).read() for n in ('one', 'two', 'three')], os.path.islink('three'))"),
+                           "own old own True")
 
     def test_names_with_control_characters_cannot_forge_lines(self):
         for name in ("a\nb", "a\r[ok 1 ms]", "a\x1b[2Jb", "a\x7fb"):

@@ -165,6 +165,29 @@ static void long_name_leaves_space_for_the_reason(void **)
     assert_int_equal(strlen(out), 15);
 }
 
+static void path_that_symlinks_lead_out_of_the_workspace_is_found(void **)
+{
+    static const struct {
+        const char *path;
+        const char *leads_to;
+        bool out;
+    } rows[] = {
+        {"a/b", "/tmp/b", true},
+        {"/work/a", "/tmp/a", true},
+        {"a/../b", "/data/in/b", true},
+        {"a/b", "b", false},
+        {"/tmp/a", "/tmp/a", false},
+        {"../tmp/a", "/tmp/a", false},
+        {"/work/../tmp/a", "/tmp/a", false},
+        {"../work/a", "a", false},
+        {"/data/in/a", "/data/in/a", false},
+    };
+    for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
+        assert_int_equal(path_leads_out(&box_paths_full, rows[i].path, rows[i].leads_to),
+                         rows[i].out);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -175,6 +198,7 @@ int main(void)
         cmocka_unit_test(error_is_a_sentence_with_the_name),
         cmocka_unit_test(read_only_path_out_of_the_workspace_gets_no_flag),
         cmocka_unit_test(long_name_leaves_space_for_the_reason),
+        cmocka_unit_test(path_that_symlinks_lead_out_of_the_workspace_is_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
