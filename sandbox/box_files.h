@@ -18,7 +18,8 @@ struct box_file {
     const char *path; /* what box_file_resolve() has found */
 };
 
-/* error: 0 or an errno value; EMEDIUMTYPE: neither a regular file nor a directory. fd: taken by the
+/* error: 0 or an errno value; EMEDIUMTYPE: neither a regular file nor a directory; EBADF, EBADFD:
+ * the permissions of the file, or of its directory, do not let code write there. fd: taken by the
  * callee, -1 on error. Called exactly once, later; with ECONNRESET when the sandbox dies. */
 typedef void (*box_file_fn)(void *arg, int error, int fd, const struct box_file *file);
 

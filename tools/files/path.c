@@ -99,7 +99,15 @@ const char *path_error(const struct box_paths *paths, const char *path, int erro
         {EISDIR, "is a directory"},
         {ENOTDIR, "has a parent that is not a directory"},
         {EACCES, "is not accessible from the sandbox"},
-        {EPERM, "is not accessible from the sandbox"},
+        {EPERM,
+         "cannot be changed: it or its directory is immutable or append-only (chattr), or the "
+         "directory is sticky and the file another user's"},
+        {EBADF,
+         "is read-only: its permissions or its owner do not let code write to it; where code owns "
+         "it, os.chmod() changes that"},
+        {EBADFD,
+         "is in a directory that is read-only by its permissions: change a file there in place, "
+         "with mode=\"append\" or Python, or the directory with os.chmod() if code owns it"},
         {EROFS, "is read-only in the sandbox"},
         {ELOOP, "follows too many symbolic links"},
         {ENAMETOOLONG, "has a name that is too long"},

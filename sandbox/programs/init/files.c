@@ -94,6 +94,13 @@ void files_open_read(const struct wire_request *request)
     respond_file(request->id, error, fd, &st, 0, !error);
 }
 
+/* Why nothing can be made in the directory. */
+static int reason(int dir_fd, int error)
+{
+    bool is_read_only = error == EACCES && faccessat(dir_fd, ".", W_OK, AT_EACCESS) < 0;
+    return is_read_only ? EBADFD : error; /* our code for: its permissions do not let code write */
+}
+
 /* Opens path's directories one below the other, through no symlink, and makes missing ones. Uses
  * descriptors, because mkdir(2) on a whole path would follow symlinks. Splits path into names. */
 static int make_directories(char *path)
@@ -106,7 +113,7 @@ static int make_directories(char *path)
         if (next == -ENOENT) {
             next = is_for_outputs(fd) ? -EROFS
                    : mkdirat(fd, name, 0777) < 0 && errno != EEXIST
-                       ? -errno
+                       ? -reason(fd, errno)
                        : fd_open_beneath(fd, name, O_PATH | O_DIRECTORY);
         }
         (void)close(fd);
@@ -211,6 +218,17 @@ static int begin_write(int dir_fd, const char *name, mode_t mode,
     return fd;
 }
 
+/* Whether code could write to the file, which a rename over it does not ask. Opening it would tell:
+ * but also copy it, with --cow, and wake who watches it. 0 or an errno value */
+static int check_writable(int dir_fd, const char *name)
+{
+    if (faccessat(dir_fd, name, W_OK, AT_EACCESS | AT_SYMLINK_NOFOLLOW) == 0) {
+        return 0;
+    }
+    return errno == EACCES ? EBADF
+                           : errno; /* our code for: its permissions do not let code write */
+}
+
 /* Checks what path's last part names: *ret_existed and *ret_mode. A symlink has come there since
  * the path was resolved. */
 static int check_target(int dir_fd, const char *name, enum wire_write_mode mode, bool *ret_existed,
@@ -236,7 +254,7 @@ static int check_target(int dir_fd, const char *name, enum wire_write_mode mode,
     }
     *ret_existed = true;
     *ret_mode = st.st_mode & 0777;
-    return 0;
+    return -check_writable(dir_fd, name);
 }
 
 void files_open_write(const struct wire_request *request)
@@ -259,10 +277,10 @@ void files_open_write(const struct wire_request *request)
     if (!error && request->write_mode == WIRE_WRITE_APPEND) {
         fd = fd_open_named(dir_fd, name, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK,
                            0644);
-        error = fd < 0 ? -fd : 0;
+        error = fd < 0 ? reason(dir_fd, -fd) : 0;
     } else if (!error) {
         fd = begin_write(dir_fd, name, mode, request, &token);
-        error = fd < 0 ? -fd : 0;
+        error = fd < 0 ? reason(dir_fd, -fd) : 0;
     }
     if (!error) {
         error = -refuse_odd(fd, &st);
@@ -304,6 +322,18 @@ static int exchange(const struct pending *p, const struct apply_facts *expected)
     return ESTALE;
 }
 
+static int put_in_place(const struct pending *p, const struct apply_facts *expected)
+{
+    int error = expected->mode ? exchange(p, expected) : EINVAL;
+    unsigned flags = p->must_not_exist ? RENAME_NOREPLACE : 0;
+    if (error == EINVAL) { /* or the file system has no exchange */
+        error = syscall(SYS_renameat2, p->dir_fd, p->temporary, p->dir_fd, p->name, flags) < 0
+                    ? errno
+                    : 0;
+    }
+    return error;
+}
+
 void files_commit(const struct wire_request *request)
 {
     struct pending *p = request->token ? pending_find(request->token) : NULL;
@@ -312,12 +342,7 @@ void files_commit(const struct wire_request *request)
         return;
     }
     int error = p->nameless_fd < 0 ? 0 : link_nameless(p);
-    error = error ? error : request->expected.mode ? exchange(p, &request->expected) : EINVAL;
-    unsigned flags = p->must_not_exist ? RENAME_NOREPLACE : 0;
-    if (error == EINVAL && /* or the file system has no exchange */
-        syscall(SYS_renameat2, p->dir_fd, p->temporary, p->dir_fd, p->name, flags) == 0) {
-        error = 0;
-    }
+    error = error ? error : put_in_place(p, &request->expected);
     if (error) {
         (void)unlinkat(p->dir_fd, p->temporary, 0);
     }

@@ -146,6 +146,18 @@ class Sequence:
         else:
             result = server.python(HELP + "\n".join(lines), timeout_s=120 * SLOW, _timeout=180 * SLOW)
             self.case.assert_ok(result)
+        if self.choice.random() < 0.5:
+            self.write(server)
+
+    def write(self, server):
+        """By write_file, maybe through a symlink of code's."""
+        choice, top = self.choice, self.case.dir
+        name, mode = choice.choice(NAMES), choice.choice(("overwrite", "append"))
+        real = os.path.relpath(os.path.realpath(top / name), os.path.realpath(top))
+        self.files = {n: t for n, t in self.files.items() if n not in (name, real)}
+        self.steps.append(f"write_file {mode} {name} {real}")
+        server.call("write_file", path=choice.choice(("", "./", "d/../", "/work/")) + name, mode=mode,
+                    content=f"code-{choice.randrange(10 ** 9)} ")
 
 
 class Plain(WrittenThrough):

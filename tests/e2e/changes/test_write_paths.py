@@ -1,13 +1,18 @@
-"""write_file by every spelling of a path and through symlinks: one path for the result, the lists, what is applied and undo.
+"""write_file by every spelling of a path and through symlinks: one path for the result, the lists, what is applied and undo; and
+files that code itself could not write to.
 """
 import base64
+import contextlib
 import os
 import posixpath
+import shutil
+import subprocess
 import unittest
 
 from at_work import WrittenThrough
-from client import Case, Server, give_away, need_userns
+from client import Case, Server, give_away, need_userns, size
 from container_level import CONTAINER
+from overlay import need_overlay
 from projects import Project, tree
 
 LINKS = {"dirlink": "real", "abslink": "/work/real", "real/sub/up": "..", "deep": "real/sub", "AGENTS.md": "CLAUDE.md",
@@ -94,6 +99,29 @@ class InMemory(Spellings, Case):
             self.what_is_refused(server)
             self.assertFalse(server.write(server.here("/tmp/out.txt"), "x").is_error)
 
+    def test_symlinks_that_come_and_go_meanwhile_are_not_followed_out(self):
+        need_userns()
+        with Server() as server:
+            self.plant(server)
+            outside = server.here("/tmp/outside")
+            self.assert_ok(server.python(f"os.mkdir({outside!r}); open({outside + '/a'!r}, 'w').write('as it was')"))
+            swapping = server.start_call("run_python", session="swapper", timeout_s=600, code=(
+                "import os, shutil\ndef put(target, name):\n"
+                "    if os.path.isdir(name) and not os.path.islink(name): shutil.rmtree(name)\n"
+                "    try: os.symlink(target, 'next'); os.rename('next', name)\n"
+                "    except OSError: os.unlink('next')\n"
+                "while not os.path.exists('halt'):\n"
+                f"    for target in ('real', {outside!r}, 'none'): put(target, 'way')\n"
+                f"    for target in ('real/in.txt', {outside + '/a'!r}, 'none.txt'): put(target, 'name')\n"
+                "    open('next', 'w').close(); os.rename('next', 'name')\n"))
+            for _ in range(size(200, 60)):
+                for way in ("overwrite", "append", "edit"):
+                    for path in ("way/a", "name"):
+                        server.call("write_file", path=path, **WRITES[way]("code"))
+            server.write("halt", "")
+            self.assert_ok(server.finish_call(swapping))
+            self.assert_prints(server.python(f"print(os.listdir({outside!r}), open({outside + '/a'!r}).read())"), "['a'] as it was")
+
     def test_undo_goes_by_the_target(self):
         need_userns()
         with Server() as server:
@@ -151,6 +179,20 @@ class InTheDirectory(Planted, WrittenThrough):
                     self.assertTrue(result.is_error and "--allow-write" in result.text, (path, mode, result.text))
             self.assert_tree(tree(self.dir), before)
 
+    def test_a_file_that_has_a_name_outside_says_so(self):
+        self.put("linked.txt", "shared\n")
+        os.link(self.dir / "linked.txt", self.outside / "store.txt")
+        with self.start() as server:
+            for way, arguments in WRITES.items():
+                content = {"old_text": "shared", "new_text": "x"} if way == "edit" else arguments("x")
+                result = server.call("write_file", path="linked.txt", **content)
+                if CONTAINER:
+                    continue
+                self.assertTrue(result.is_error, way)
+                self.assertIn("linked.txt is read-only in the workspace", result.text)
+                self.assertIn("hard links", result.text)
+        self.assertEqual((self.outside / "store.txt").read_text(), "shared\n")
+
 
 class Cow(Planted, Project):
     def written(self, server, name, mark):
@@ -194,6 +236,83 @@ class Cow(Planted, Project):
             self.apply(server)
         self.assertEqual((self.outside / "in.txt").read_text(), "user")
         self.assertTrue((self.dir / "real").is_symlink())
+
+
+class ReadOnly(WrittenThrough):
+    """What code itself can write to is the measure."""
+
+    def attempt(self, server):
+        """{path: whether code can open it for writing}"""
+        names = sorted(self.names)
+        code = f"def can(n):\n    try:\n        open(n, 'r+').close()\n        return True\n    except OSError: return False\nprint([can(n) for n in {names!r}])"
+        return dict(zip(names, eval(server.python(code).output)))
+
+    def check(self, *flags):
+        self.names = ("free.txt", "locked.txt", "closed/in.txt")
+        for name in self.names:
+            self.put(name)
+        (self.dir / "locked.txt").chmod(0o444)
+        for path in (*self.names, "closed"):
+            give_away(self.dir / path)
+        with self.start(*flags) as server:
+            (self.dir / "closed").chmod(0o555)
+            self.addCleanup((self.dir / "closed").chmod, 0o755)
+            can = self.attempt(server)
+            self.assertTrue(can["free.txt"])
+            said = set()
+            for way, arguments in WRITES.items():
+                result = server.call("write_file", path="locked.txt", **arguments("code"))
+                self.assertEqual(result.is_error, not can["locked.txt"], (way, result.text))
+                said.add(result.text if result.is_error else "")
+            self.assertEqual(len(said), 1, said)
+            if not can["locked.txt"]:
+                self.assertIn("locked.txt is read-only: its permissions or its owner", said.pop())
+                self.assertIn("as it was", self.read("locked.txt"))
+                self.assert_ok(server.python("import os; os.chmod('locked.txt', 0o644)"))
+                self.assertFalse(server.call("write_file", path="locked.txt", content="code").is_error)
+            made = not server.python("open('closed/made', 'w').close()").is_error
+            for way in ("overwrite", "base64", "edit"):
+                result = server.call("write_file", path="closed/in.txt", **WRITES[way]("as it was"))
+                if way == "edit":  # nothing to change
+                    continue
+                self.assertEqual(result.is_error, not made, result.text)
+                if not made:
+                    self.assertIn("closed/in.txt is in a directory that is read-only by its permissions", result.text)
+            for path in ("closed/new.txt", "closed/d/new.txt"):
+                result = server.call("write_file", path=path, content="x")
+                self.assertEqual(result.is_error, not made, result.text)
+                if not made:
+                    self.assertIn("read-only by its permissions", result.text)
+            self.assertFalse(server.call("write_file", path="closed/in.txt", content="x", mode="append").is_error)
+
+    def test_files_and_directories_without_write_permission(self):
+        self.check()
+
+    def test_the_same_with_cow(self):
+        need_overlay()
+        self.check("--cow")
+
+    def test_a_file_of_another_user(self):
+        self.names = ("other.txt",)
+        path = self.put("other.txt")
+        with Server("--workspace", str(self.dir)) as server:
+            with contextlib.suppress(OSError):  # only root can, and where there is another user
+                os.chown(path, 23456, 23456)
+            can = self.attempt(server)
+            for way, arguments in WRITES.items():
+                result = server.call("write_file", path="other.txt", **arguments("as it was"))
+                self.assertEqual(result.is_error, not can["other.txt"], result.text) if way != "edit" else None
+
+    def test_an_immutable_file(self):
+        self.put("fixed.txt")
+        if not shutil.which("chattr") or subprocess.run(["chattr", "+i", self.dir / "fixed.txt"], capture_output=True).returncode:
+            self.skipTest("chattr: not possible here")
+        self.addCleanup(subprocess.run, ["chattr", "-i", self.dir / "fixed.txt"])
+        with Server("--workspace", str(self.dir)) as server:
+            for way, arguments in WRITES.items():
+                result = server.call("write_file", path="fixed.txt", **arguments("code"))
+                self.assertIn("fixed.txt cannot be changed: it or its directory is immutable", result.text)
+        self.assertEqual(self.read("fixed.txt"), "as it was\n")
 
 
 if __name__ == "__main__":
