@@ -303,16 +303,22 @@ class ReadOnly(WrittenThrough):
                 result = server.call("write_file", path="other.txt", **arguments("as it was"))
                 self.assertEqual(result.is_error, not can["other.txt"], result.text) if way != "edit" else None
 
-    def test_an_immutable_file(self):
-        self.put("fixed.txt")
-        if not shutil.which("chattr") or subprocess.run(["chattr", "+i", self.dir / "fixed.txt"], capture_output=True).returncode:
-            self.skipTest("chattr: not possible here")
-        self.addCleanup(subprocess.run, ["chattr", "-i", self.dir / "fixed.txt"])
+    def test_immutable_and_append_only_files(self):
+        """Of the latter the rename tells."""
+        for name, flag in (("fixed.txt", "i"), ("log.txt", "a")):
+            give_away(self.put(name))
+            if not shutil.which("chattr") or subprocess.run(["chattr", "+" + flag, self.dir / name], capture_output=True).returncode:
+                self.skipTest("chattr: not possible here")
+            self.addCleanup(subprocess.run, ["chattr", "-" + flag, self.dir / name])
         with Server("--workspace", str(self.dir)) as server:
-            for way, arguments in WRITES.items():
-                result = server.call("write_file", path="fixed.txt", **arguments("code"))
-                self.assertIn("fixed.txt cannot be changed: it or its directory is immutable", result.text)
-        self.assertEqual(self.read("fixed.txt"), "as it was\n")
+            for name in ("fixed.txt", "log.txt"):
+                for way in ("overwrite", "edit", "base64"):
+                    result = server.call("write_file", path=name, **WRITES[way]("code"))
+                    self.assertIn(f"{name} cannot be changed: it or its directory is immutable or append-only", result.text)
+            self.assertTrue(server.call("write_file", path="fixed.txt", **WRITES["append"]("code")).is_error)
+            self.assertFalse(server.call("write_file", path="log.txt", **WRITES["append"]("code")).is_error)
+        self.assertEqual((self.read("fixed.txt"), self.read("log.txt")), ("as it was\n", "as it was\ncode"))
+        self.assertEqual(sorted(os.listdir(self.dir)), ["fixed.txt", "log.txt"])
 
 
 if __name__ == "__main__":
