@@ -134,7 +134,7 @@
 #define DEFAULT_DISK_INODES 200000UL
 #define DEFAULT_RECORD_BYTES (256UL << 20)
 #define DEFAULT_PIDS 256U
-#define DEFAULT_TIMEOUT_MS 25000U
+#define DEFAULT_TIMEOUT_MS 300000U /* longer than the wait: slow code goes on as a job */
 #define DEFAULT_MAX_TIMEOUT_MS 3600000U
 #define DEFAULT_WAIT_MS 25000U /* several clients are unreliable from 30 s on */
 #define DEFAULT_JOBS 4U

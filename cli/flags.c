@@ -208,7 +208,7 @@ const struct flag flags[] = {
      "size of the workspace and /tmp together: files in memory,\nwhich count as memory too, so at "
      "most three quarters of it",
      "1G", take_size, FIELD(spec.limits.disk_bytes), LIMIT_DISK_LEAST_BYTES},
-    {"timeout", "S", "default time limit of the code, in seconds", "25", take_seconds,
+    {"timeout", "S", "default time limit of the code, in seconds", "300", take_seconds,
      FIELD(server.timeout_ms), LIMIT_TIMEOUT_MS, .is_common = true},
     {"max-timeout", "S", "longest time limit that a call may request, in seconds", "3600",
      take_seconds, FIELD(server.max_timeout_ms), LIMIT_TIMEOUT_MS},

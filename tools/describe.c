@@ -129,8 +129,9 @@ json_t *describe_tools(void *ctx)
     char jobs[120] = "";
     (void)snprintf(wait, sizeof wait, "%g", (double)tools->config.wait_ms / 1000);
     if (tools->config.wait_ms > 0) {
-        (void)snprintf(jobs, sizeof jobs,
-                       " (after %s s the code goes on as a job, to be polled with `job`)", wait);
+        (void)snprintf(
+            jobs, sizeof jobs,
+            " (after %s s the code goes on as a job: wait for it with `job` or `stop` it)", wait);
     }
     char index[300] = "";
     OWNED(buf_done) struct buf policy = BUF_EMPTY;

@@ -130,6 +130,17 @@ def versions(source):
             yield f"{name}: write VERSION, not {found}"
 
 
+def times(source):
+    """Pages give the default time limit and wait of a call."""
+    seconds = {name: default for name, default in re.findall(r'\{"(timeout|wait|max-timeout)"[^}]*?"(\d+)",', source.text("cli/flags.c"))}
+    for name, words in (("README.md", "takes longer than {wait} seconds goes on as a job"), ("README.md", "`--timeout {timeout}`"),
+                        ("docs/STATE.md", "by default `--wait`, {wait} s"), ("docs/STATE.md", "by default `--timeout`, {timeout} s"),
+                        ("docs/TROUBLE.md", "`--wait` ({wait} s)"), ("docs/TROUBLE.md", "limit was reached: {timeout} s"),
+                        ("docs/ARCHITECTURE.md", "| {timeout} s, at most {max-timeout} s |")):
+        if words.format(**seconds) not in source.text(name):
+            yield f"{name}: not \"{words.format(**seconds)}\", the default of cli/flags.c"
+
+
 def widths(source):
     for name, page in source.pages().items():
         for number, line in enumerate(page.split("\n"), 1):
@@ -140,7 +151,7 @@ def widths(source):
 
 def main(root):
     source = Source(root)
-    checks = (variables, flags, statuses, names, links, figures, versions, widths)
+    checks = (variables, flags, statuses, names, links, figures, versions, times, widths)
     bad = [f"{line}" for check in checks for line in check(source)]
     print("\n".join(bad) or "documents: clean")
     return bool(bad)

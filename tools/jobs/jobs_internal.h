@@ -47,7 +47,7 @@ unsigned job_seconds(const struct job *job);
 void jobs_append_ended(struct jobs *jobs, struct buf *text);
 /* Appends "4 jobs are running (1, 2, 5, 7)". */
 void jobs_append_running(const struct jobs *jobs, struct buf *text);
-/* "[running: job 1, 25 s of at most 600 s, 212 MiB | wait: ... ]" */
+/* "[running: job 1, 25 s of at most 300 s, 212 MiB | wait: ... ]" */
 int job_append_status(const struct job *job, struct buf *text);
 /* No further job may begin. */
 void jobs_refuse_another(const struct jobs *jobs, struct rpc_call *call);

@@ -351,9 +351,7 @@ int run_compose_status(const struct run *run, struct buf *text)
         buf_append_text(text, " | --timeout S sets another limit");
     }
     if (run->end.outcome == RUN_TIMEOUT && request->timeout_ms < run->job_limit_ms) {
-        buf_appendf(text,
-                    " | for long work send timeout_s (at most %g); the cell then goes on as a "
-                    "job",
+        buf_appendf(text, " | for longer work send timeout_s (at most %g)",
                     (double)run->job_limit_ms / 1000);
     }
     append_fact(run, RUN_LEFT_STATE, " | kept: \"", "\", restore it to take this back", text);

@@ -5,6 +5,7 @@ import unittest
 
 from client import SLOW, Server
 from jobs_client import JOBS, KEPT, LONG, PREPARE, WAIT_S, JobCase
+from later import clock
 from pictures import png
 
 COUNT = "n = 0\nwhile not os.path.exists('enough'):\n    print('line', n, flush=True); n += 1; time.sleep(0.05)\n"
@@ -94,17 +95,30 @@ class Waits(JobCase):
             result = self.poll(server, job)
             self.assert_kind(result, "timeout")
             self.assertEqual(result.status.state, KEPT)
-            self.assertIn("for long work send timeout_s (at most 3600)", result.status.line)
+            self.assertIn("for longer work send timeout_s (at most 3600)", result.status.line)
             self.assertEqual(result.lines[0], "begun")
             self.assert_prints(server.python("print(x)"), "kept")
 
+    def test_slow_code_is_a_job_by_default(self):
+        """The default time limit is longer than the wait."""
+        with clock() as later, Server(*JOBS, env=later.env) as server:
+            self.assert_ok(server.python(PREPARE))
+            call = server.start_call("run_python", code="open('up', 'w').close(); until('go'); x = 'whole'; x")
+            self.wait_for_file(server, "up", fresh=True)
+            later.advance(server, 26)
+            result = server.finish_call(call)
+            self.assert_running(result, 1)
+            self.assertIn(" s of at most 300 s", result.status.line)
+            self.open_gate(server, "go")
+            self.assertIn("Out: 'whole'", self.poll(server, 1).text)
+
     def test_an_endless_loop_ends_without_another_call(self):
-        """With the default limit, which is as long as the wait."""
+        """With a limit that is as long as the wait."""
         with Server("--wait", "1.5", "--timeout", "1.5") as server:
             self.assert_ok(server.python("pass", wait_s=WAIT_S))  # its start counts for the wait
             result = server.python("while True: pass")
             self.assert_kind(result, "timeout")
-            self.assertIn("for long work send timeout_s (at most 3600)", result.status.line)
+            self.assertIn("for longer work send timeout_s (at most 3600)", result.status.line)
             self.assert_prints(server.python("print(1)"), "1")
 
     def test_without_jobs(self):
@@ -124,7 +138,7 @@ class Waits(JobCase):
             self.assertNotIn("code", schema.get("required", []))
             self.assertLessEqual({"wait_s", "job", "stop"}, set(schema["properties"]))
             self.assertIn("Default 25", schema["properties"]["wait_s"]["description"])
-            self.assertIn("3600", schema["properties"]["timeout_s"]["description"])
+            self.assertIn("Default 300, at most 3600", schema["properties"]["timeout_s"]["description"])
 
     def test_a_background_process_of_a_job_lives_on(self):
         with Server(*JOBS) as server:
