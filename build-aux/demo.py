@@ -142,7 +142,7 @@ def chart(host, can_draw):
         ax.bar_label(bars, fmt="%.2f", padding=3)
         ax.set(title="Orders by city", ylabel="amount", ylim=(0, max(totals.values()) * 1.15))
         ax.spines[["top", "right"]].set_visible(False)
-        """, timeout_s=60)
+        """)
     expect(len(host.images) == 1 and host.images[0].startswith(b"\x89PNG"), "one PNG image")
     handle, path = tempfile.mkstemp(prefix="sandpiper-demo-", suffix=".png")
     os.close(handle)
@@ -217,7 +217,7 @@ def job(host):
             time.sleep(0.5)
             print("epoch", epoch, "loss", 2.0 ** -epoch)
         done = True
-        """, timeout_s=60, wait_s=0.6)
+        """, wait_s=0.6)
     expect("[running: job 1" in text, "an answer before the end")
     text = host.python("max(totals, key=totals.get)\n", branch=True)
     expect("Out: " in text, "the variables meanwhile")

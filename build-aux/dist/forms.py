@@ -9,6 +9,7 @@ import json
 import pathlib
 import re
 import subprocess
+import textwrap
 
 from archives import PLAIN, PROGRAM, as_json, tarball, zipped
 from programs import ROOT, run
@@ -18,11 +19,17 @@ SUMMARY = "Runs a model's Python in a Linux sandbox that keeps variables, import
 # A static file runs with every libc: tags of the oldest one that current installers accept.
 PLATFORMS = {"x64": ("manylinux_2_17_x86_64", "musllinux_1_1_x86_64"),
              "arm64": ("manylinux_2_17_aarch64", "musllinux_1_1_aarch64")}
+# How each form is installed, for the page that a registry shows of it or that lies beside the program.
+COMMANDS = {
+    "archive": "sudo install bin/sandpiper /usr/local/bin/\n",
+    "npm": f"sudo npm install -g {PACKAGE}\n",
+    "wheel": f"python3 -m venv ~/sandpiper-env\n. ~/sandpiper-env/bin/activate\npip install {PACKAGE}\n",
+}
 # The settings in a bundle's form: name: (flag, what the form says, default).
 SETTINGS = {
     "memory": ("memory", "Memory", "Memory limit of the sandbox, such as 512M or 2G; auto is a quarter of the machine's.",
                "auto"),
-    "timeout": ("timeout", "Time limit per call", "Default time limit per call, in seconds.", "30"),
+    "timeout": ("timeout", "Time limit of code", "Default time limit of the code, in seconds.", "300"),
 }
 
 
@@ -64,7 +71,7 @@ def page(program, name):
 
 def archive(release, arch):
     program, stem = release.programs[arch], f"sandpiper-{release.version}-linux-{arch}"
-    files = {"bin/sandpiper": (program.path.read_bytes(), PROGRAM), "README.md": (readme(release).encode(), PLAIN),
+    files = {"bin/sandpiper": (program.path.read_bytes(), PROGRAM), "README.md": (readme(release, "archive").encode(), PLAIN),
              **page(program, "share/man/man1/sandpiper.1"), **texts(program)}
     return tarball(release.out / f"{stem}.tar.gz", stem, files, release.time)
 
@@ -81,17 +88,23 @@ def npm(release):
         "os": ["linux"], "cpu": sorted(programs, reverse=True),
         "bin": {"sandpiper": "bin/sandpiper", PACKAGE: "bin/sandpiper"}, **({"man": "sandpiper.1"} if pages else {}),
     }
-    files = {"package.json": (as_json(described), PLAIN), "README.md": (readme(release).encode(), PLAIN),
+    files = {"package.json": (as_json(described), PLAIN), "README.md": (readme(release, "npm").encode(), PLAIN),
              "bin/sandpiper": (source("packaging/npm/sandpiper"), PROGRAM), **pages, **texts(*programs.values())}
     files |= {f"lib/{arch}/sandpiper": (program.path.read_bytes(), PROGRAM) for arch, program in programs.items()}
     return tarball(release.out / f"{PACKAGE}-{release.version}.tgz", "package", files, release.time)
 
 
-def readme(release):
-    """Its links, which lead to files beside it, as links to the repository: a registry shows it alone."""
+def readme(release, form):
+    """README.md, where the commands of this form stand for those that build the source.
+
+    Its links, which lead to files beside it, lead to the repository: a registry shows it alone.
+    """
+    before, _, after = re.split(r"(?<=^## Start\n\n)(.*?)(?=^    sandpiper run )", source("README.md").decode(),
+                                maxsplit=1, flags=re.M | re.S)
+    text = before + textwrap.indent(COMMANDS[form], "    ") + after
     links = re.compile(r"\]\((?!https?:|#)([^)\s]+)\)")
     return links.sub(lambda to: f"]({release.url}/{'raw' if to[1].endswith(('.svg', '.png')) else 'blob'}/v{release.version}/{to[1]})",
-                     source("README.md").decode())
+                     text)
 
 
 def wheel(release, arch):
@@ -102,7 +115,7 @@ def wheel(release, arch):
         "Metadata-Version: 2.1", f"Name: {PACKAGE}", f"Version: {release.version}", f"Summary: {SUMMARY}",
         "License: MIT", f"Project-URL: Homepage, {release.url}", "Requires-Python: >=3.9",
         "Classifier: Operating System :: POSIX :: Linux", "Description-Content-Type: text/markdown", "",
-        readme(release), f"<!-- mcp-name: {release.server_name} -->", ""]
+        readme(release, "wheel"), f"<!-- mcp-name: {release.server_name} -->", ""]
     tags = "".join(f"Tag: py3-none-{platform}\n" for platform in PLATFORMS[arch])
     files = {
         f"{scripts}/sandpiper": (program.path.read_bytes(), PROGRAM),

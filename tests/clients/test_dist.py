@@ -55,9 +55,21 @@ class Files(Made):
         with tarfile.open(self.only(f"*-{release.arch()}.tar.gz")) as archive:
             modes = {member.name.split("/", 1)[1]: member.mode for member in archive}
             readme, = [member for member in archive if member.name.endswith("/README.md")]
-            self.assertNotRegex(archive.extractfile(readme).read().decode(), r"\]\((?!https:)")
+            text = archive.extractfile(readme).read().decode()
+        self.assertNotRegex(text, r"\]\((?!https:)")
+        self.assertIn("    sudo install bin/sandpiper /usr/local/bin/\n    sandpiper run -c", text)
         self.assertEqual(modes["bin/sandpiper"], 0o755)
         self.assertLessEqual({"LICENSE", "README.md"}, set(modes))
+
+    def test_no_page_says_that_nothing_is_published(self):
+        with tarfile.open(self.only("*.tgz")) as archive:
+            pages = {"npm install": archive.extractfile("package/README.md").read().decode()}
+        with zipfile.ZipFile(next(self.made.glob("*.whl"))) as wheel:
+            pages["pip install"] = wheel.read(next(name for name in wheel.namelist() if name.endswith("/METADATA"))).decode()
+        for command, text in pages.items():
+            start = text[text.index("## Start"):text.index("## What it looks like")]
+            self.assertIn(command, start)
+            self.assertNotRegex(text, "published yet|git clone|make demo|make check")
 
     def test_the_entry_lists_every_form(self):
         packages_ = json.loads((self.made / "server.json").read_text())["packages"]
@@ -77,7 +89,7 @@ class Files(Made):
                                       capture_output=True, text=True, check=True, timeout=60 * SLOW)
                 config = json.loads(done.stdout)
                 self.assertEqual(config["args"], ["--memory=" + settings.get("memory", "auto"),
-                                                  "--timeout=30", *flags])
+                                                  "--timeout=300", *flags])
                 server = subprocess.run([config["command"], *config["args"]],
                                         input=json.dumps(HELLO) + "\n", capture_output=True, text=True,
                                         timeout=60 * SLOW)

@@ -118,7 +118,7 @@ class Unpacked(Forms):
             for member in archive.infolist():
                 pathlib.Path(archive.extract(member, place)).chmod(member.external_attr >> 16)
         server = json.loads((place / "manifest.json").read_text())["server"]
-        self.starts(place / server["entry_point"], "--memory=auto", "--timeout=30", env=self.environment(place))
+        self.starts(place / server["entry_point"], "--memory=auto", "--timeout=300", env=self.environment(place))
 
 
 class Npm(Forms):

@@ -125,8 +125,9 @@ def versions(source):
     last = re.search(r"^## \[(\d[\d.]*)\] - \d{4}-\d\d-\d\d$", log, re.M)[1]
     if bool(waiting) == (version == last):
         yield f"meson.build: {version}, and CHANGELOG.md has {'entries' if waiting else 'nothing'} after {last}"
-    for name, page in source.pages().items():
-        for found in re.findall(r"sandpiper[-_:](?:mcp-)?(\d+\.\d+\.\d+)", page):
+    manifests = {name: source.text(name) for name in source.files if name.endswith(".yaml")}
+    for name, page in {**source.pages(), **manifests}.items():
+        for found in re.findall(r"sandpiper[-_:](?:mcp-|http:)?(\d+\.\d+\.\d+)", page):
             yield f"{name}: write VERSION, not {found}"
 
 
