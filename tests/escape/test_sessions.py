@@ -41,7 +41,17 @@ for place in places:
 write(home + '/.pythonrc.py', MARK.encode())
 """
 PLANTED = "import builtins; print(getattr(builtins, 'PLANTED', 'clean'))"
-# The control for these places: a child interpreter of the session does import from there.
+# How a session starts a Python, directly and by other programs.
+CHILDREN = """
+import multiprocessing, os, subprocess, sys
+CODE = "import builtins; print(getattr(builtins, 'PLANTED', 'clean'))"
+os.chdir("/usr")
+for command in ([sys.executable, "-c", CODE], ["python", "-c", CODE], ["python3", "-c", CODE], ["sh", "-lc", 'python3 -c "$0"', CODE]):
+    print(subprocess.run(command, capture_output=True, text=True).stdout, end="")
+worker = multiprocessing.get_context("spawn").Process(target=exec, args=(CODE,))
+worker.start(); worker.join()
+"""
+# The control for these places: a Python that gets no environment of the session's does import from there.
 CONTROL = """
 import subprocess
 print(subprocess.run([sys.executable, '-c', 'import builtins; print(builtins.PLANTED[-1], end="")'], capture_output=True,
@@ -134,6 +144,13 @@ class Sessions(Case):
         for where in ({"fresh": True}, {"session": "new"}):
             self.assert_prints(self.server.python(PLANTED, **where), "clean")
         self.assert_prints(self.server.python("print(kept)", session="other"), "kept")
+
+    def test_children_of_other_sessions_import_no_modules_of_code(self):
+        """Python reads nothing from the home, which all sessions share, as it starts."""
+        self.assert_ok(self.server.python(PLANT))
+        for where in ({"fresh": True}, {"session": "other"}, {}):
+            result = self.server.python(CHILDREN, **where)
+            self.assertEqual(result.output.split(), ["clean"] * 5, result.text)
 
     def test_a_replacement_zygote_imports_no_modules_of_code__control(self):
         self.assert_prints(self.server.python(PLANT + CONTROL), "usercustomize")

@@ -430,6 +430,7 @@ static void environment_is_built_from_nothing(void **)
     assert_null(plan.argv[4]);
     assert_true(has_environment("SANDPIPER_DIRECTORY=/work"));
     assert_true(has_environment("HOME=/tmp/home"));
+    assert_true(has_environment("PYTHONNOUSERSITE=1"));
     assert_true(has_environment("VIRTUAL_ENV=/opt/env"));
     assert_true(
         has_environment("PATH=/run/sandpiper/bin:/opt/py/bin:/usr/local/bin:/usr/bin:/bin"));
@@ -486,6 +487,7 @@ static void user_packages_are_named_to_the_interpreter(void **)
                    "/srv/user/.local/lib/python3.11/site-packages");
     build();
     assert_true(has_environment("PYTHONUSERBASE=/srv/user/.local"));
+    assert_false(has_environment("PYTHONNOUSERSITE=1"));
     assert_string_not_equal(plan.argv[1], "-s");
     (void)expect_step(PLAN_MOVE, "/srv/user/.local/lib/python3.11/site-packages");
     assert_null(step_at(PLAN_MOVE, "/srv/user/.local"));
