@@ -55,8 +55,24 @@ for entry in TABLE.replace("\n", "|").split("|"):
         import_name, _, distribution = entry.partition(" ")
         DISTRIBUTIONS[import_name] = distribution or import_name
 
-
-KNOWN = {*DISTRIBUTIONS.values(), *DISTRIBUTIONS}
+# Popular distributions whose import has the same name.
+COMMON = """
+aiofiles aiohttp alembic altair anthropic anyio arrow asyncpg attrs authlib babel bcrypt beartype black bleach bokeh boto3 botocore
+bottle cachetools cartopy catboost certifi cffi chromadb click cloudpickle colorama cryptography cvxpy cycler cymem dash dask datasets
+diskcache duckdb einops et-xmlfile evaluate fastapi fastparquet filelock flake8 folium fonttools fsspec gensim geopandas gevent
+greenlet gunicorn h11 holidays httpcore httpx hypothesis idna imageio importlib-metadata ipykernel ipython ipywidgets isort itsdangerous
+jax jaxlib jedi jmespath joblib jsonpatch jsonpath-ng jsonschema jupyter jupyterlab kaleido keras kiwisolver langchain lark lightning
+lifelines loguru lxml marshmallow matplotlib more-itertools mpmath multidict mypy narwhals nest-asyncio networkx nltk notebook numba
+numexpr numpy nvidia-cublas-cu12 onnx onnxruntime optuna ortools oauthlib packaging pandas paramiko passlib patsy pendulum pikepdf pint
+pip platformdirs plotly pluggy polars pooch ply psutil pyasn1 pydantic pyflakes pygments pymc pymongo pyparsing pyproject-hooks pytest
+pytest-asyncio pytest-cov python-multipart rasterio referencing regex reportlab requests requests-oauthlib rich ruff s3fs safetensors
+scikit-learn scipy selenium sentencepiece setuptools shap six smart-open snowballstemmer soupsieve spacy starlette statsforecast
+streamlit structlog tabulate tenacity tensorboard tensorflow termcolor textblob textual threadpoolctl tiktoken tinycss2 tokenizers
+tomli tomlkit toolz torch torchaudio torchvision tornado tqdm traitlets transformers trio typer tzdata ujson unstructured uritemplate
+urllib3 uvicorn uvloop virtualenv wandb watchdog wcwidth websockets wheel wrapt xarray xlsxwriter xmltodict yarl zipp
+""".split()
+# Each module of another name may be a stranger's distribution on the index.
+KNOWN = {*DISTRIBUTIONS.values(), *COMMON}
 # The table has a distribution with one of these, and its name is a module too.
 MORE_MODULES = ("attr", "caffe2", "distutils", "dot_parser", "fbprophet", "mpl_toolkits", "np", "nx", "past", "pd", "pkg_resources", "playhouse",
                 "plt", "pylab", "sns", "tf", "tlz", "uno", "vtkmodules", "zoneinfo_data")

@@ -32,17 +32,34 @@ INSTALL = Pattern(r"[!%%]*\s*(?:\S*python[\d.]*|\{sys\.executable\})?\s*(?:-m\s+
 WITH_VALUE = Pattern(r"(?<!\S)(?:-[riceft]|--(?:requirement|index-url|extra-index-url|constraint|find-links|target|"
                      r"channel|platform|prefix|trusted-host|editable))(?:=|\s+)\S+")
 NAMES_SHOWN = 10
+FILE = Pattern(r"(?i)\.(?:txt|in|toml|cfg|ini|lock|ya?ml|whl|py)$")
+NAMED_LIKE_FILES = ("ruamel.yaml", "discord.py")
 TERMINALS = 32  # as the sandbox limits them; the directory has one more entry
 
 
 def distribution_for(module):
-    """The name to install for an import, from the longest known prefix; else the top-level name itself."""
+    """The well-known distribution that has the module, from the longest prefix in the table, or None. On an index anybody
+    can have taken the first word of a module, as of google.colab."""
     parts = module.split(".")
     for end in range(len(parts), 0, -1):
         known = distributions.DISTRIBUTIONS.get(".".join(parts[:end]))
         if known:
             return known
-    return parts[0]
+    plain = parts[0].replace("_", "-")
+    return plain if plain in distributions.COMMON else None
+
+
+def whole_name(session, error):
+    """The module as the code names it: of `import google.auth` the exception names google if that is not there."""
+    trace = error.__traceback__
+    while trace and trace.tb_next:
+        trace = trace.tb_next
+    text = session.sources.get(trace.tb_frame.f_code.co_filename, "") if trace else ""
+    try:
+        found = load("packages").imports_of(load("language").parse(text, "<imports>", session.flags))
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        found = []
+    return next((name for name in found if name.startswith(error.name + ".")), error.name)
 
 
 def no_display():
@@ -54,6 +71,9 @@ def missing_module(session, error):
     module = error.name
     if not module:
         return None
+    if module == "sandpiper":
+        return "sandpiper.tools exists only if the user grants tools of other servers, with --tools"
+    module = whole_name(session, error)
     top = module.partition(".")[0]
     if top in WINDOWS:
         return no_display()
@@ -63,7 +83,7 @@ def missing_module(session, error):
         )
     if top in IMPORTED:
         return "`%s` is installed, but has no module `%s`: check its version or the name" % (top, module)
-    if module == "google.colab":
+    if module.startswith("google.colab"):
         return "google.colab exists on Colab only: the session's files are in %s" % session.root
     place = in_workspace(session.root, top)
     if place:
@@ -71,20 +91,20 @@ def missing_module(session, error):
     if top == "IPython":
         return "display() is built in here, without IPython"
     distribution = distribution_for(module)
-    there = load("packages").modules_of(distribution)
+    there = load("packages").modules_of(distribution or top)
     if there and top not in there:
-        return "%s is installed, and its modules are: %s" % (distribution, ", ".join(there[:NAMES_SHOWN]))
+        return "%s is installed, and its modules are: %s" % (distribution or top, ", ".join(there[:NAMES_SHOWN]))
     alias = top not in distributions.DISTRIBUTIONS and imported_as(top)
     if alias:
         return "the module of %s is `%s`" % (distributions.DISTRIBUTIONS[alias], alias)
     if "install" not in session.options:
-        if distribution == module:
+        if distribution in (None, module):
             return "`%s` is not installed" % module
         return "`%s` comes with the distribution %s, which is not installed" % (module, distribution)
-    if distribution in distributions.KNOWN:
+    if distribution:
         return "install_package with packages=[\"%s\"] makes `import %s` work" % (distribution, module)
-    return "`%s` is not installed; install_package with packages=[\"%s\"], but only if you know that package" % (
-        module, distribution)
+    return ("`%s` is not installed: is its file missing in the workspace? install_package can install what has it, but only if "
+            "you know that package, whose name may differ" % module)
 
 
 def imported_as(name):
@@ -109,6 +129,8 @@ def optional_dependency(session, message):
         return None
     name = found[1] or found[2]
     name = distributions.DISTRIBUTIONS.get(name, name)
+    if is_file(name):
+        return None
     if "install" in session.options:
         caution = "" if name.partition("[")[0] in distributions.KNOWN else ", but only if you know that package"
         return "not with pip: install_package with packages=[\"%s\"]%s" % (name, caution)
@@ -152,13 +174,20 @@ def no_pip(session, words):
 
 def requirements(words):
     rest = WITH_VALUE.sub(" ", re.split(r"#|&&|\||;", words)[0])
-    return [word.strip("'\"") for word in rest.split() if word[:1] not in "->" and "/" not in word]
+    rest = [word.strip("'\"") for word in rest.split() if word[:1] not in "->" and "/" not in word]
+    return [word for word in rest if not is_file(word)]
+
+
+def is_file(word):
+    """Whether it is no name of a package, but of a file for -r, whose name anybody can have taken on an index."""
+    return bool(FILE.search(word)) and word not in NAMED_LIKE_FILES
 
 
 def call_for(words):
     """The call that does what words such as "-q pandas 'numpy==1.26'" after "pip install" mean."""
-    names = requirements(words)
-    return ": packages=[%s]" % ", ".join('"%s"' % name for name in names) if names else ""
+    items = ['"%s"' % name for name in requirements(words)]
+    items += ["the lines of " + word for word in re.split(r"[\s='\"]+", words) if is_file(word) and "/" not in word]
+    return ": packages=[%s]" % ", ".join(items) if items else ""
 
 
 def operating_system(session, error):

@@ -76,7 +76,8 @@ def version_of(module, names):
 
 
 def missing(session, text):
-    """Distributions for those imports in a cell that would find nothing."""
+    """Fields for those imports in a cell that would find nothing: `name` of a distribution that is known to have it, or that
+    the cell itself names; `guess` of one that may be a stranger's."""
     try:
         tree = load("language").parse(text, "<imports>", session.flags)
     except (SyntaxError, ValueError, MemoryError, RecursionError):
@@ -86,10 +87,9 @@ def missing(session, text):
         top = module.partition(".")[0]
         if not is_there(top):
             name = load("hints").distribution_for(module)
-            if name not in found and not is_installed(name):
-                found.append(name)
-    found += [name for name in getattr(tree, "wanted", ()) if name not in found and not is_installed(name)]
-    return found[:MISSING_MAX]
+            found.append(("name", name) if name else ("guess", top))
+    found += [("name", name) for name in getattr(tree, "wanted", ())]
+    return [field for field in dict.fromkeys(found) if not is_installed(field[1])][:MISSING_MAX]
 
 
 def plain(name):
@@ -148,7 +148,7 @@ def imports_of(tree):
         if isinstance(node, _ast.Import):
             found += [alias.name for alias in node.names]
         elif isinstance(node, _ast.ImportFrom) and node.level == 0 and node.module:
-            found.append(node.module)
+            found += ["%s.%s" % (node.module, alias.name) for alias in node.names]
         nodes += children_of(node)
     return found
 

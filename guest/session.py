@@ -462,8 +462,8 @@ class Session:
         elif verb == "imports":
             reply = ["needs", "cell", fields.get("cell", b"0")]
             try:
-                for name in self.lacking(fields):
-                    reply += ("name", name)
+                for field in self.lacking(fields):
+                    reply += field
             except BaseException:
                 pass
             frames.send(control, inode, frames.pack(reply))

@@ -18,6 +18,7 @@ SITES = ("site-packages", "dist-packages")
 DOWNLOADS = ("install", "download", "wheel")
 ARCHIVES = (".whl", ".tar.gz", ".zip")
 UPGRADES = {"-U", "--upgrade", "--force-reinstall", "-I", "--ignore-installed", "-t", "--target"}
+FILES = (".txt", ".in", ".toml", ".cfg", ".ini", ".lock", ".yml", ".yaml", ".py")  # as in requirement.c
 WITH_VALUE = ("-r", "-c", "-i", "-t", "--requirement", "--constraint", "--index-url", "--extra-index-url", "--target")
 
 
@@ -66,18 +67,26 @@ def satisfied(names, files):
 
 
 def refuse_downloads(words):
-    """Code has no network, unless the user allows hosts; and pip would retry for many seconds."""
-    if not words or words[0] not in DOWNLOADS or "https_proxy" in os.environ:
+    """Code has no network, unless the user allows hosts; and pip would retry for many seconds. It would take the name of a
+    file for a package's, which anybody can have taken on an index."""
+    if not words or words[0] not in DOWNLOADS:
         return
-    names, files, before = [], [], ""
+    names, files, before, wrong = [], [], "", None
     for word in words[1:]:
         if before in ("-r", "--requirement"):
+            files.append(word)
+        elif before not in WITH_VALUE and word[:1] != "-" and word.endswith(FILES) and word not in ("ruamel.yaml", "discord.py"):
+            wrong = word
             files.append(word)
         elif word[:1] != "-" and before not in WITH_VALUE:
             names.append(word)
         before = word
+    if "https_proxy" in os.environ:
+        if wrong:
+            refuse("pip: %s is a file, not a package: pip %s -r %s" % (wrong, words[0], wrong))
+        return
     local = any(name == "." or "/" in name or name.endswith(ARCHIVES) for name in names)
-    if local or not names + files or "--no-index" in words:
+    if local and not wrong or not names + files or "--no-index" in words:
         return
     there = satisfied(names, files) if words[0] == "install" and not UPGRADES.intersection(words) else []
     if there:
@@ -87,6 +96,10 @@ def refuse_downloads(words):
     if "SANDPIPER_INSTALL" in os.environ:
         items = ['"%s"' % name for name in names] + ["the lines of " + file for file in files]
         text = "%s; use the tool install_package: packages=[%s]" % (text, ", ".join(items))
+    refuse(text)
+
+
+def refuse(text):
     os.write(2, (text + "\n").encode("utf-8", "replace"))
     os._exit(1)
 

@@ -262,6 +262,11 @@ def of_standard_library(need):
     return need.name.lower() in getattr(sys, "stdlib_module_names", ()) and not need.extras  # Python 3.10
 
 
+# Anybody can have taken the names of these on an index.
+FORMER = ("asynchat asyncore binhex cgi cgitb chunk crypt distutils imghdr imp lib2to3 mailcap msilib nis nntplib ossaudiodev "
+          "parser pipes smtpd sndhdr spwd sunau symbol telnetlib uu xdrlib").split()
+
+
 def run(request, place):
     for directory in (place.wheels, place.sources, place.needs):
         confine.clear(directory)
@@ -269,6 +274,10 @@ def run(request, place):
     standard = [need.name for need in wanted if of_standard_library(need)]
     wanted = [need for need in wanted if not of_standard_library(need)]
     notes = ["%s belongs to Python's standard library and needs no installation" % name for name in standard]
+    former = next((need.name for need in wanted if need.name.lower() in FORMER), None)
+    if former:
+        raise Failure("not_found", "%s was a module of the standard library, and the index may have something else under this name"
+                      % former, near=by_import(former))
     for need in wanted[:]:
         plain = not need.specifier and not request.get("upgrade")
         found = [name for name in by_import(need.name) if canonicalize_name(name) in installed()]

@@ -65,9 +65,8 @@ void plan_set_environment(struct plan *plan, const struct box_spec *spec,
     }
     plan->envp[n++] = search_path(plan, paths, python);
     /* All sessions write to $HOME: no Python imports from there as it starts. */
-    plan->envp[n++] = python->user_base[0]
-                          ? plan_keep(plan, "PYTHONUSERBASE=%s", python->user_base)
-                          : "PYTHONNOUSERSITE=1";
+    plan->envp[n++] = python->user_base[0] ? plan_keep(plan, "PYTHONUSERBASE=%s", python->user_base)
+                                           : "PYTHONNOUSERSITE=1";
     plan->envp[n++] = plan_keep(plan, "HOME=%s", paths->home);
     plan->envp[n++] = "USER=user";
     plan->envp[n++] = "LOGNAME=user";

@@ -184,7 +184,7 @@ class Session:
         self.sock.sendall(pack("imports", "cell", self.cell + 1, "code", code, *(part for pair in more.items() for part in pair)))
         reply = self.receive()
         assert (reply.cell, reply.status) == (str(self.cell + 1), None), reply
-        return reply.all("name")
+        return reply.all("name") + reply.all("guess")
 
     def interrupt(self):
         os.kill(self.pid, signal.SIGINT)

@@ -297,6 +297,14 @@ class WithInstaller(GuestCase):
         hint = self.session.run("import not_there").hint
         self.assertIn("only if you know that package", hint)
         self.assertNotIn("makes", hint)
+        self.assertNotIn("packages=", hint)
+        for code in ("from sandpiper import tools", "import google.colab", "from google.colab import drive", "import azure.quantum",
+                     "from sphinxcontrib import x", "import utils"):
+            self.assertNotIn("packages=", self.session.run(code).hint, code)
+        self.assertIn("--tools", self.session.run("from sandpiper import tools").hint)
+        for code, name in (("from google.cloud import storage", "google-cloud-storage"), ("import google.protobuf", "protobuf"),
+                           ("def f():\n    from azure.identity import X\nf()", "azure-identity"), ("import nest_asyncio", "nest-asyncio")):
+            self.assertIn('packages=["%s"] makes' % name, self.session.run(code).hint, code)
         self.assertIn("makes `import networkx.algorithms` work",
                       self.session.run("raise ModuleNotFoundError('x', name='networkx.algorithms')").hint)
 

@@ -3,7 +3,7 @@ import os
 import tempfile
 
 from base import GuestCase, each_python
-from fake_server import DRIVER
+from fake_server import DRIVER, pack
 
 
 class Packages(GuestCase):
@@ -132,8 +132,25 @@ class Packages(GuestCase):
 
     def test_missing_imports_are_reported_before_the_code_runs(self):
         code = "ran = 1\nimport os, sp_none.sub as s\nfrom fitz import x\nimport win32com"
-        self.assertEqual(self.session.lacks(code), ["sp_none", "PyMuPDF", "pywin32"])
+        self.assertEqual(self.session.lacks(code), ["PyMuPDF", "pywin32", "sp_none"])
         self.assertIn("NameError", self.session.run("ran").traceback)
+
+    def test_a_name_that_a_module_only_begins_with_is_a_guess(self):
+        code = "from google.colab import drive\nfrom google.cloud import storage\nimport google.protobuf.json_format, azure.quantum, utils, nest_asyncio"
+        self.assertEqual(self.session.lacks(code), ["google-cloud-storage", "protobuf", "nest-asyncio", "google", "azure", "utils"])
+        self.session.sock.sendall(pack("imports", "cell", self.session.cell + 1, "code", code))
+        self.assertEqual(self.session.receive().all("name"), ["google-cloud-storage", "protobuf", "nest-asyncio"])
+
+    def test_files_are_no_packages(self):
+        for line in ("!pip install requirements.txt", "%pip install -q requirements.txt", "!pip3 install requirements.txt",
+                     "!python3 -m pip install requirements.txt"):
+            self.assertEqual(self.session.lacks(line), [], line)
+            reply = self.run_ok(line)
+            self.assertNotIn('"requirements.txt"', reply.out + reply.err, line)
+            self.assertIn("exited with status", reply.note, line)
+        for code in ("pip install sp_one requirements.txt", "pip install -r requirements.txt sp_one"):
+            self.assertIn('packages=["sp_one", the lines of requirements.txt]', self.session.run(code).hint, code)
+        self.assertIsNone(self.session.run("raise ImportError('try pip install -r requirements.txt')").hint)
 
     def test_imports_that_the_code_expects_to_fail_are_not_reported(self):
         code = "try:\n    import sp_none\nexcept ImportError:\n    import sp_other\nelse:\n    import sp_third\n"
@@ -158,7 +175,7 @@ class Packages(GuestCase):
         """With --auto-install the server has installed them when the cell begins."""
         packages = self.layer(**{"sp_ten": "x = 10", "sp_ten-1.0.dist-info/METADATA": ""})
         code = "!pip install -q sp-ten 'sp_eleven>=2' sp-twelve && echo done\n%pip install sp-thirteen -r more.txt\nimport sp_fourteen"
-        self.assertEqual(self.session.lacks(code, packages=packages), ["sp_fourteen", "sp_eleven>=2", "sp-twelve", "sp-thirteen"])
+        self.assertEqual(self.session.lacks(code, packages=packages), ["sp_eleven>=2", "sp-twelve", "sp-thirteen", "sp_fourteen"])
         packages = self.layer(**{"sp_eleven-2.1.dist-info/METADATA": "", "sp_twelve-1.dist-info/METADATA": ""})
         reply = self.run_ok("%pip install -U sp-twelve\n!python3 -m pip install 'sp_eleven>=2'", packages=packages)
         self.assertEqual((reply.out, reply.err, reply.note), ("installed: sp-twelve\ninstalled: sp_eleven>=2\n", "", None))

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/word.h"
 
@@ -64,6 +65,27 @@ static bool is_place(const char *requirement)
            memchr(requirement, '\\', size) || memchr(requirement, '@', size);
 }
 
+/* Whether a name is that of a file which holds requirements or code: anybody can have taken it on
+ * the index. Endings as in guest/hints.py; an index knows a project with "-" for each "." too. */
+static bool is_file(const char *name, size_t size)
+{
+    static const char *const endings[] = {".txt",  ".in",  ".toml", ".cfg", ".ini", ".lock",
+                                          ".yaml", ".yml", ".whl",  ".py",  ".zip", ".gz"};
+    static const char *const projects[] = {"ruamel.yaml", "discord.py"};
+    for (unsigned i = 0; i < sizeof projects / sizeof *projects; i++) {
+        if (strlen(projects[i]) == size && strncasecmp(name, projects[i], size) == 0) {
+            return false;
+        }
+    }
+    for (unsigned i = 0; i < sizeof endings / sizeof *endings; i++) {
+        size_t length = strlen(endings[i]);
+        if (size > length && strncasecmp(name + size - length, endings[i], length) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* What pip's users write that is no requirement, each with what to send. NULL: unknown. */
 static const char *common_mistake(const char *requirement, const char *at)
 {
@@ -117,6 +139,10 @@ const char *requirement_check(const char *requirement, size_t size,
     const char *at = begin + match(begin, &length);
     bool whole = length > 0 && length < REQUIREMENT_NAME_BYTES && !is_place(begin) &&
                  (*at == '\0' || (*at == ';' && at[1 + strspn(at + 1, " \t")]));
+    if (whole && is_file(begin, length)) {
+        return refuse(requirement, size,
+                      "is a file, not a package; send its lines, each as a separate item", text);
+    }
     if (!whole) {
         const char *mistake = common_mistake(begin, at);
         return refuse(requirement, size, mistake ? mistake : wrong, text);

@@ -141,23 +141,29 @@ static void supply_done(void *arg, struct install_op *op)
     session_send(session);
 }
 
-/* The guest's words: requirements that would be refused from a call are left out. */
+/* The guest's words: requirements that would be refused from a call are left out, and so are names
+ * that are only guessed from an import, unless the user has said which packages there are: anybody
+ * can have taken such a name on an index. */
 static json_t *wanted(const struct installs *installs, const struct box_message *message)
 {
+    const struct install_config *config = installs_config(installs);
+    bool is_vouched = config->no_index || config->allow.count > 0;
     json_t *packages = json_array();
     for (size_t i = 1; packages && i + 1 < message->count; i += 2) {
         const struct box_field *value = &message->fields[i + 1];
         char requirement[REQUIREMENT_NAME_BYTES];
         char name[REQUIREMENT_NAME_BYTES];
         char text[REQUIREMENT_TEXT_BYTES];
-        if (!box_field_is(&message->fields[i], "name") || value->size >= sizeof requirement ||
+        const char *key =
+            is_vouched && box_field_is(&message->fields[i], "guess") ? "guess" : "name";
+        if (!box_field_is(&message->fields[i], key) || value->size >= sizeof requirement ||
             json_array_size(packages) == NEEDS_MOST) {
             continue;
         }
         memcpy(requirement, value->data, value->size);
         requirement[value->size] = '\0';
         if (!requirement_check(requirement, value->size, name, text) &&
-            !install_policy_refusal(installs_config(installs), name, text, sizeof text)) {
+            !install_policy_refusal(config, name, text, sizeof text)) {
             (void)json_array_append_new(packages, json_string(requirement));
         }
     }

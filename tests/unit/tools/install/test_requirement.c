@@ -19,6 +19,8 @@ static void names_extras_versions_and_markers_are_taken(void **)
         {" Zope.Interface ", "zope-interface"},
         {"a", "a"},
         {"ruamel.yaml==0.18.*", "ruamel-yaml"},
+        {"discord.py", "discord-py"},
+        {"web-py", "web-py"},
         {"foo__bar-.baz", "foo-bar-baz"},
         {"requests[security, socks] >= 2.8.1, == 2.8.*", "requests"},
         {"requests [] (>=2,<3)", "requests"},
@@ -59,6 +61,17 @@ static void urls_paths_and_options_are_refused_with_the_reason(void **)
         {"pandas, numpy", "separate item"},
         {"pandas\n--index-url x", "separate item"},
         {"pandas=1.2", "name==1.2"},
+        {"requirements.txt", "send its lines"},
+        {"Requirements-Dev.TXT==1.0", "send its lines"},
+        {"requirements.in", "send its lines"},
+        {"pyproject.toml", "send its lines"},
+        {"setup.cfg", "send its lines"},
+        {"setup.py", "send its lines"},
+        {"uv.lock", "send its lines"},
+        {"environment.yml", "send its lines"},
+        {"environment.yaml[x]", "send its lines"},
+        {"pandas-2.0-py3-none-any.whl", "send its lines"},
+        {"pandas-2.0.tar.gz", "send its lines"},
     };
     for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
         const char *why = check(rows[i][0]);
