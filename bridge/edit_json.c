@@ -356,6 +356,21 @@ static bool is_as_wanted(const struct file *file, const struct buf *out, const c
            json_equal(edited.root, wanted);
 }
 
+/* New: the entry with what else the user has put into the old one (env, disabled, …), unless that
+ * was a server of another kind, such as one with a URL. */
+static json_t *merge(const json_t *old, const json_t *entry)
+{
+    static const char *const choices[] = {"enabled", "tools"};
+    json_t *merged = json_deep_copy(json_object_get(old, "command") ? old : entry);
+    (void)json_object_update(merged, (json_t *)(uintptr_t)entry);
+    for (unsigned i = 0; i < sizeof choices / sizeof *choices; i++) {
+        if (json_object_get(old, choices[i])) {
+            (void)json_object_set(merged, choices[i], json_object_get(old, choices[i]));
+        }
+    }
+    return merged;
+}
+
 int edit_json(const char *section, const struct bridge_server *server, const char *text,
               size_t size, struct buf *out, struct fail *ret_fail)
 {
@@ -377,12 +392,14 @@ int edit_json(const char *section, const struct bridge_server *server, const cha
     if (servers && !json_is_object(servers)) {
         return fail_set(ret_fail, EINVAL, "its \"%s\" is not an object", section);
     }
-    if (server->entry ? old && json_equal(old, server->entry) : !old) {
+    json_auto_t *entry = server->entry && old ? merge(old, server->entry) : NULL;
+    struct bridge_server wanted = {server->name, entry ? entry : server->entry};
+    if (wanted.entry ? old && json_equal(old, wanted.entry) : !old) {
         return BRIDGE_EDIT_SAME;
     }
     OWNED(buf_done) struct buf edited = BUF_EMPTY;
-    append_edited(&file, &edited, section, server);
-    r = is_as_wanted(&file, &edited, section, server) ? 0 : -EINVAL;
+    append_edited(&file, &edited, section, &wanted);
+    r = is_as_wanted(&file, &edited, section, &wanted) ? 0 : -EINVAL;
     buf_append_buf(out, &edited);
     r = buf_error(out) ? buf_error(out) : r;
     if (r < 0) {

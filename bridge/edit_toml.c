@@ -11,7 +11,7 @@
 
 #define BARE "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
 
-enum { PARTS_MOST = 2, PART_BYTES = 128 };
+enum { PARTS_MOST = 3, PART_BYTES = 128 };
 
 /* The first parts of a dotted key. */
 struct key {
@@ -31,8 +31,16 @@ struct walk {
     bool is_inside;   /* of that table */
     size_t begin;
     size_t end;
-    bool closed; /* the section is not a table that can be extended */
+    const json_t *entry; /* the wanted one, or NULL */
+    bool starts_program; /* the table has a command */
+    struct buf kept;     /* its lines that the entry does not have, such as the environment */
+    bool closed;         /* the section is not a table that can be extended */
 };
+
+static void walk_done(struct walk *walk)
+{
+    buf_done(&walk->kept);
+}
 
 /* As strspn() and strcspn(), which the libraries of sanitizers let read all of the text. */
 static size_t span(const char *text, const char *set)
@@ -239,6 +247,7 @@ static bool walk_header(struct walk *walk)
 /* Walks "a.b = value". */
 static bool walk_pair(struct walk *walk)
 {
+    size_t start = walk->at;
     struct key key = walk->table;
     if (!read_key(walk, &key) || walk->text[walk->at] != '=') {
         return false;
@@ -247,7 +256,15 @@ static bool walk_pair(struct walk *walk)
     skip_blanks(walk);
     note(walk, &key, /* is_table= */ false);
     walk->elsewhere |= walk->table.count < 2 && is_wanted(walk, &key);
-    return skip_value(walk) && skip_line_end(walk);
+    if (!skip_value(walk) || !skip_line_end(walk)) {
+        return false;
+    }
+    const char *member = walk->is_inside ? key.parts[PARTS_MOST - 1] : NULL;
+    walk->starts_program |= member && strcmp(member, "command") == 0;
+    if (member && !json_object_get(walk->entry, member) && !strchr(member, '\\')) {
+        buf_append(&walk->kept, walk->text + start, walk->at - start);
+    }
+    return true;
 }
 
 /* Returns 0, or the number of the line that it does not understand. */
@@ -319,7 +336,13 @@ int edit_toml(const char *section, const struct bridge_server *server, const cha
         return fail_set(ret_fail, EINVAL, "it contains a NUL byte");
     }
     size_t start = strncmp(old, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; /* after a byte order mark */
-    struct walk walk = {.text = old, .at = start, .section = section, .name = server->name};
+    OWNED(walk_done)
+    struct walk walk = {.text = old,
+                        .at = start,
+                        .section = section,
+                        .name = server->name,
+                        .entry = server->entry,
+                        .kept = BUF_EMPTY};
     size_t line = walk_file(&walk);
     if (line) {
         return fail_set(ret_fail, EINVAL, "cannot parse line %zu", line);
@@ -336,6 +359,9 @@ int edit_toml(const char *section, const struct bridge_server *server, const cha
     if (walk.present && !walk.elsewhere && walk.end) {
         buf_append(out, old, walk.begin);
         buf_append_buf(out, &table);
+        if (server->entry && walk.starts_program) {
+            buf_append_buf(out, &walk.kept);
+        }
         buf_append(out, old + walk.end, size - walk.end);
         return buf_error(out)  ? fail_set(ret_fail, ENOMEM, "cannot edit it")
                : server->entry ? BRIDGE_EDIT_REPLACED

@@ -13,10 +13,7 @@
 #include "base/own.h"
 #include "cli/terminal.h"
 
-enum {
-    BACKUPS_MOST = 100,
-    MODE_NEW = 0600, /* such files hold keys */
-};
+enum { MODE_NEW = 0600 }; /* such files hold keys */
 
 /* Resolves path, or makes the directories of a file that is missing. 0 or -errno. */
 static int find_place(struct replace *file, const char *path, struct fail *ret_fail)
@@ -106,19 +103,16 @@ static int write_beside(const struct replace *file, const char *path, const char
     return r;
 }
 
+/* One name, and not ".bak", which a file of the user's may have. */
 static int keep_old(struct replace *file, struct fail *ret_fail)
 {
-    int r = -EEXIST;
-    for (unsigned i = 0; r == -EEXIST && i < BACKUPS_MOST; i++) {
-        char number[8] = "";
-        if (i > 0) {
-            (void)snprintf(number, sizeof number, ".%u", i);
-        }
-        int n = snprintf(file->backup, sizeof file->backup, "%s.bak%s", file->path, number);
-        r = n < PATH_MAX
+    int n = snprintf(file->backup, sizeof file->backup, "%s" REPLACE_BACKUP, file->path);
+    if (n < PATH_MAX) {
+        (void)unlink(file->backup); /* older than this change */
+    }
+    int r = n < PATH_MAX
                 ? write_beside(file, file->backup, buf_bytes(&file->text), buf_size(&file->text))
                 : -ENAMETOOLONG;
-    }
     return r < 0 ? fail_set(ret_fail, -r, "cannot save the original file as %s", file->backup) : 0;
 }
 

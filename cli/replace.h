@@ -24,9 +24,11 @@ struct replace {
  * whose owner a new one could not have. Waits for the lock. 0 or -errno. */
 int replace_read(struct replace *file, const char *path, struct fail *ret_fail);
 
-/* Keeps the old text beside the file, in the first free name of path.bak, path.bak.1, …, then puts
- * the new one in its place by rename(2), with the owner and mode of the old. Leaves nothing behind
- * on failure. -EBUSY when another program has written the file since it was read. 0 or -errno. */
+#define REPLACE_BACKUP ".before-sandpiper"
+
+/* Keeps the old text beside the file, in the place of that of an earlier change, then puts the new
+ * one in its place by rename(2), with the owner and mode of the old. Leaves nothing behind on
+ * failure. -EBUSY when another program has written the file since it was read. 0 or -errno. */
 int replace_write(struct replace *file, const char *text, size_t size, struct fail *ret_fail);
 
 void replace_done(struct replace *file);

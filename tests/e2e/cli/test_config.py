@@ -16,6 +16,7 @@ except ImportError:  # before Python 3.11
     tomllib = None
 
 # client: (its file below the home directory, the object with its servers)
+BACKUP = ".before-sandpiper"
 HOSTS = {
     "claude-code": (".claude.json", "mcpServers"),
     "claude-desktop": (".config/Claude/claude_desktop_config.json", "mcpServers"),
@@ -77,7 +78,7 @@ class Config(Case):
                 file = self.home / path
                 before = file.read_text()
                 done = self.config("--host", host, "--install", "--name", "second")
-                backup = pathlib.Path(str(file) + ".bak")
+                backup = pathlib.Path(str(file) + BACKUP)
                 self.assertIn(str(backup), done.stdout)
                 self.assertEqual(backup.read_text(), before)
                 self.assertEqual(list(self.parse(path, file.read_text())[section]),
@@ -98,7 +99,39 @@ class Config(Case):
                 self.assertEqual(command_of(entries["sandbox"])[-1], "3G")
                 self.assertEqual(list(entries), ["sandbox", "other"])
 
-    def test_comments_stay_and_each_change_keeps_a_backup(self):
+    def test_what_the_user_has_added_to_the_entry_stays(self):
+        for host, (path, section) in HOSTS.items():
+            with self.subTest(host=host):
+                file = self.home / path
+                self.config("--host", host, "--install", "--", "--memory", "2G")
+                if host == "codex":
+                    file.write_text(file.read_text() + 'env = {A = "1", # one\n}\nstartup_timeout_sec = 99\n[mcp_servers.sandbox.more]\nb = "2"\n')
+                    added = {"env": {"A": "1"}, "startup_timeout_sec": 99, "more": {"b": "2"}}
+                    if sys.version_info >= (3, 11):
+                        file.write_text(file.read_text().replace(" # one\n", " "))
+                        file.write_text(file.read_text().replace('"1", }', '"1"}'))
+                else:
+                    added = {"env": {"A": "1"}, "disabled": True, "alwaysAllow": ["run_python"], "description": "mine"}
+                    added.update({"enabled": False} if host == "opencode" else {"tools": ["run_python"]} if host == "copilot" else {})
+                    content = json.loads(file.read_text())
+                    content[section]["sandbox"].update(added)
+                    file.write_text(json.dumps(content, indent=2))
+                self.assertIn("already", self.config("--host", host, "--install", "--", "--memory", "2G").stdout)
+                self.config("--host", host, "--install", "--", "--memory", "3G")
+                entry = self.parse(path, file.read_text())[section]["sandbox"]
+                self.assertEqual(command_of(entry)[-1], "3G")
+                self.assertEqual({key: entry.get(key) for key in added}, added)
+
+    def test_nothing_of_a_server_of_another_kind_stays(self):
+        for host, text in (("cursor", '{"mcpServers": {"sandbox": {"url": "https://x.test", "headers": {"a": "b"}}}}'),
+                           ("codex", '[mcp_servers.sandbox]\nurl = "https://x.test"\n')):
+            path, section = HOSTS[host]
+            (self.home / path).parent.mkdir(exist_ok=True)
+            (self.home / path).write_text(text)
+            self.config("--host", host, "--install")
+            self.assertNotIn("x.test", (self.home / path).read_text())
+
+    def test_comments_stay_and_the_last_text_is_kept(self):
         file = self.home / ".config/zed/settings.json"
         file.parent.mkdir(parents=True)
         text = '// mine\n{\n    "theme": "x", // dark\n}\n'
@@ -110,9 +143,11 @@ class Config(Case):
         self.assertTrue(changed.startswith('// mine\n{\n    "theme": "x", // dark\n    "context'))
         self.assertEqual(changed.count('"sandbox"'), 1)
         self.assertIn('"99"', changed)
-        self.assertEqual(pathlib.Path(str(file) + ".bak").read_text(), text)
-        self.assertNotIn('"99"', pathlib.Path(str(file) + ".bak.1").read_text())
-        for path in (file, pathlib.Path(str(file) + ".bak")):
+        kept = pathlib.Path(str(file) + BACKUP)
+        self.assertIn('"sandbox"', kept.read_text())
+        self.assertNotIn('"99"', kept.read_text())
+        self.assertEqual(len(list(file.parent.iterdir())), 2)
+        for path in (file, kept):
             self.assertEqual(stat.S_IMODE(path.stat().st_mode), 0o640)
 
     def test_a_file_it_cannot_parse_stays_and_the_entry_is_printed(self):
@@ -205,7 +240,7 @@ class Config(Case):
             self.assertIn("added", command.communicate(timeout=60 * SLOW)[0])
         file = self.home / ".gemini/settings.json"
         self.assertEqual(set(json.loads(file.read_text())["mcpServers"]), {f"n{n}" for n in range(24)})
-        self.assertEqual([one.name for one in file.parent.iterdir() if not re.fullmatch(r"settings\.json(\.bak(\.\d+)?)?", one.name)], [])
+        self.assertEqual([one.name for one in file.parent.iterdir() if not re.fullmatch(r"settings\.json(\.before-sandpiper)?", one.name)], [])
 
     def test_without_a_host_it_serves_the_clients_that_are_found(self):
         for place in (".cursor", ".codex", ".config/Claude"):
@@ -293,7 +328,7 @@ class Config(Case):
         self.assertEqual(
             sorted(str(path.relative_to(self.home)) for path in self.home.rglob("*")
                    if path.is_file()),
-            [".config/opencode/opencode.jsonc", ".config/opencode/opencode.jsonc.bak",
+            [".config/opencode/opencode.jsonc", ".config/opencode/opencode.jsonc" + BACKUP,
              "other/claude/.claude.json", "other/codex/config.toml", "other/here/mcp.json",
              "other/xdg/zed/settings.json"])
         done = self.config("--host", "zed", "--install", status=1, HOME="")

@@ -58,11 +58,13 @@ static void what_was_there_is_kept_with_its_mode(void **state)
     const struct temp *temp = *state;
     struct stat stat = {};
     temp_file(temp, "f", "old", 0644);
+    temp_file(temp, "f.bak", "of the user", 0644);
     assert_int_equal(replace(temp, "f", "newer"), 0);
+    expect_text(temp, "f" REPLACE_BACKUP, "old");
     assert_int_equal(replace(temp, "f", "newest"), 0);
     expect_text(temp, "f", "newest");
-    expect_text(temp, "f.bak", "old");
-    expect_text(temp, "f.bak.1", "newer");
+    expect_text(temp, "f" REPLACE_BACKUP, "newer");
+    expect_text(temp, "f.bak", "of the user");
     assert_int_equal(fstatat(temp->fd, "f", &stat, 0), 0);
     assert_int_equal(stat.st_mode & 0777, 0644);
 }
@@ -79,7 +81,7 @@ static void the_owner_of_a_file_that_root_replaces_stays(void **state)
     assert_int_equal(replace(temp, "f", "new"), 0);
     assert_int_equal(fstatat(temp->fd, "f", &stat, 0), 0);
     assert_int_equal(stat.st_uid, 12345);
-    assert_int_equal(fstatat(temp->fd, "f.bak", &stat, 0), 0);
+    assert_int_equal(fstatat(temp->fd, "f" REPLACE_BACKUP, &stat, 0), 0);
     assert_int_equal(stat.st_uid, 12345);
 }
 
@@ -98,7 +100,7 @@ static void a_file_changed_by_another_program_is_left(void **state)
     assert_int_equal(replace_write(&appeared, "new", 3, NULL), -EBUSY);
     expect_text(temp, "f", "other");
     expect_text(temp, "d/g", "other");
-    assert_int_equal(faccessat(temp->fd, "f.bak", F_OK, 0), -1);
+    assert_int_equal(faccessat(temp->fd, "f" REPLACE_BACKUP, F_OK, 0), -1);
 }
 
 static void links_are_followed_and_other_kinds_of_file_refused(void **state)
@@ -125,7 +127,7 @@ static void files_that_a_new_one_cannot_stand_for_are_refused(void **state)
     temp_file(temp, "f", "old", 0444);
     assert_int_equal(replace(temp, "f", "new"), -EACCES);
     expect_text(temp, "f", "old");
-    assert_int_equal(faccessat(temp->fd, "f.bak", F_OK, 0), -1);
+    assert_int_equal(faccessat(temp->fd, "f" REPLACE_BACKUP, F_OK, 0), -1);
     if (geteuid() != 0) {
         OWNED(replace_done) struct replace file = REPLACE_NONE;
         assert_int_equal(replace_read(&file, "/etc/passwd", NULL), -EPERM);
@@ -142,7 +144,7 @@ static void a_file_in_the_way_is_left(void **state)
     assert_int_equal(replace(temp, "f", "new"), -EEXIST);
     expect_text(temp, name, "another's");
     expect_text(temp, "f", "old");
-    assert_int_equal(faccessat(temp->fd, "f.bak", F_OK, 0), -1);
+    assert_int_equal(faccessat(temp->fd, "f" REPLACE_BACKUP, F_OK, 0), -1);
 }
 
 int main(void)
