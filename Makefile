@@ -98,9 +98,11 @@ format:
 
 install: all
 	meson install -C $(BUILD) --no-rebuild
+	@[ -n "$(DESTDIR)" ] || sh build-aux/allow_namespaces.sh $(PREFIX)/bin/sandpiper
 
 uninstall:
 	python3 -B build-aux/uninstall.py $(BUILD)
+	@[ -n "$(DESTDIR)" ] || sh build-aux/allow_namespaces.sh remove
 
 clean:
 	rm -rf $(BUILD) dist build-deb build-dist build-aarch64 build-asan build-clang build-fuzz

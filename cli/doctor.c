@@ -215,7 +215,10 @@ int command_doctor(const struct options *options)
             (void)printf("Tools refuse to run code.\n");
             print_wrapped(report.refusal, 0);
             if (report.apparmor[0]) {
-                (void)printf("\nTo let AppArmor allow it:\n\n%s", report.apparmor);
+                (void)printf(
+                    "\nTo let AppArmor allow it (sysctls "
+                    "kernel.apparmor_restrict_unprivileged_userns, _unconfined):\n\n%s",
+                    report.apparmor);
             }
         }
     }

@@ -29,7 +29,7 @@ struct box_report {
     bool usable;                          /* tools run code, as far as is known */
     struct box_protected protected_names; /* in the workspace; empty before a sandbox has started */
     char refusal[1024];                   /* not usable: protection, finding and fix */
-    char apparmor[1400];                  /* shell commands that make AppArmor allow it, or empty */
+    char apparmor[1600];                  /* shell commands that make AppArmor allow it, or empty */
 };
 
 /* "full", "full without /proc", "container" */

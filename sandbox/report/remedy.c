@@ -126,8 +126,9 @@ static void apparmor_name(const char *program, char *name, size_t size)
 
 /* Ubuntu's restriction permits making the namespace and removes its capabilities: mapping ids or
  * the first mounts fail with EACCES, which neither seccomp filters nor sysctls cause.
- * flags=(unconfined) confines nothing, apparmor.d(5). The AppArmor profile has only the path as its
- * name: one named "sandpiper" may come from a package, for the package's own program. */
+ * The rules allow all, as packaging/apparmor.d/sandpiper says. The AppArmor profile has only the
+ * path as its name: one named "sandpiper" may come from a package, for the package's own program.
+ */
 static void advise_apparmor(const struct host *host, struct box_report *report)
 {
     const char *program = host->program[0] ? host->program : "/usr/local/bin/sandpiper";
@@ -141,7 +142,10 @@ static void advise_apparmor(const struct host *host, struct box_report *report)
     (void)snprintf(report->apparmor, sizeof report->apparmor,
                    "sudo tee /etc/apparmor.d/%s <<'END'\n"
                    "abi <abi/4.0>,\n"
-                   "\"%s\" flags=(unconfined) { userns, }\n"
+                   "\"%s\" flags=(attach_disconnected, mediate_deleted) {\n"
+                   "  userns, mount, umount, pivot_root, capability, /{,**} rwlkm, /{,**} pix,\n"
+                   "  network, unix, mqueue, io_uring, signal, ptrace, dbus, change_profile,\n"
+                   "}\n"
                    "END\n"
                    "sudo apparmor_parser -r /etc/apparmor.d/%s\n",
                    name, path, name);

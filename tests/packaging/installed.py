@@ -276,9 +276,9 @@ class Profile(Case):
         self.restart()
         install("new.deb")
         self.assertEqual(LINK.is_symlink(), self.understood)
-        self.assertEqual("sandpiper (unconfined)" in LOADED.read_text(), self.understood)
+        self.assertEqual("sandpiper (enforce)" in LOADED.read_text(), self.understood)
         self.restart()
-        self.assertEqual("sandpiper (unconfined)" in LOADED.read_text(), self.understood)
+        self.assertEqual("sandpiper (enforce)" in LOADED.read_text(), self.understood)
         install("new.deb")
         purge()
         self.assert_nothing_left()
@@ -296,7 +296,7 @@ class Profile(Case):
         with Server() as server:
             server.python("1")
             label = pathlib.Path(f"/proc/{server.process.pid}/attr/current").read_text()
-        self.assertEqual(label.startswith("sandpiper (unconfined)"), self.understood, label)
+        self.assertEqual(label.startswith("sandpiper (enforce)"), self.understood, label)
 
 
 class Ubuntu(Case):

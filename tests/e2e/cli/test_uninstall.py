@@ -1,13 +1,73 @@
 """make uninstall: removes what was installed and nothing else, and says so where it may not."""
+import os
 import pathlib
 import subprocess
 import sys
 import tempfile
+import unittest
 
 from client import ROOT, Case
 
 FILES = ("bin/sandpiper", "share/man/man1/sandpiper.1", "share/sandpiper/seccomp/sandpiper.json",
          "share/sandpiper/apparmor.d/sandpiper", "lib/systemd/system/sandpiper-server@.service.d/10.conf")
+
+
+class Namespaces(unittest.TestCase):
+    """What make install does on a machine with Ubuntu's rule."""
+
+    def setUp(self):
+        temp = tempfile.TemporaryDirectory(prefix="sp-apparmor-")
+        self.addCleanup(temp.cleanup)
+        self.place = pathlib.Path(temp.name)
+        for name in ("bin", "etc/apparmor.d", "proc/sys/kernel"):
+            (self.place / name).mkdir(parents=True)
+        self.rule = self.place / "proc/sys/kernel/apparmor_restrict_unprivileged_userns"
+        self.rule.write_text("1\n")
+        self.profile = self.place / "etc/apparmor.d/sandpiper"
+        self.program("apparmor_parser", f'echo "$@" >> {self.place}/loaded')
+        self.program("id", "echo 0")
+
+    def program(self, name, text):
+        path = self.place / "bin" / name
+        path.write_text("#!/bin/sh\n" + text + "\n")
+        path.chmod(0o755)
+
+    def allow(self, word="/usr/local/bin/sandpiper"):
+        done = subprocess.run(["sh", ROOT / "build-aux" / "allow_namespaces.sh", word, self.place], capture_output=True, text=True,
+                              env={"PATH": f"{self.place}/bin:{os.environ['PATH']}"})
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return done.stdout
+
+    def loaded(self):
+        path = self.place / "loaded"
+        return path.read_text().split() if path.exists() else []
+
+    def test_root_loads_the_profile_and_uninstall_removes_it(self):
+        self.assertIn("is loaded", self.allow())
+        self.assertEqual(self.loaded(), ["-r", str(self.profile)])
+        self.assertIn("is loaded", self.allow())
+        self.allow("remove")
+        self.assertFalse(self.profile.exists())
+        self.assertEqual(self.loaded()[-2:], ["-R", str(self.profile)])
+
+    def test_else_it_prints_the_two_commands(self):
+        self.program("id", "echo 1000")
+        self.assertRegex(self.allow(), r"Run:\n    sudo install -m 644 /\S+ \S+\n    sudo apparmor_parser -r \S+\n$")
+        self.program("id", "echo 0")
+        self.program("apparmor_parser", "exit 1")
+        self.assertIn("sudo apparmor_parser -r", self.allow())
+        self.profile.write_text("# mine\n")
+        self.assertIn("sudo install", self.allow())
+        self.allow("remove")
+        self.assertEqual(self.profile.read_text(), "# mine\n")
+
+    def test_elsewhere_it_does_nothing(self):
+        self.assertIn("/opt/bin/sandpiper doctor", self.allow("/opt/bin/sandpiper"))
+        self.rule.write_text("0\n")
+        self.assertEqual(self.allow(), "")
+        self.rule.unlink()
+        self.assertEqual(self.allow(), "")
+        self.assertEqual(self.loaded(), [])
 
 
 class Uninstall(Case):

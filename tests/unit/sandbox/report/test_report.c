@@ -398,8 +398,13 @@ static void the_apparmor_lines_name_this_program(void **)
     assert_string_equal(report.apparmor,
                         "sudo tee /etc/apparmor.d/opt.ann..local.bin__1_.sandpiper <<'END'\n"
                         "abi <abi/4.0>,\n"
-                        "\"/opt/ann/.local/bin \\[1\\]/sandpiper\" flags=(unconfined) "
-                        "{ userns, }\n"
+                        "\"/opt/ann/.local/bin \\[1\\]/sandpiper\" "
+                        "flags=(attach_disconnected, mediate_deleted) {\n"
+                        "  userns, mount, umount, pivot_root, capability, "
+                        "/{,**} rwlkm, /{,**} pix,\n"
+                        "  network, unix, mqueue, io_uring, signal, ptrace, dbus, "
+                        "change_profile,\n"
+                        "}\n"
                         "END\n"
                         "sudo apparmor_parser -r "
                         "/etc/apparmor.d/opt.ann..local.bin__1_.sandpiper\n");
