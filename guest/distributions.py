@@ -71,7 +71,7 @@ streamlit structlog tabulate tenacity tensorboard tensorflow termcolor textblob 
 tomli tomlkit toolz torch torchaudio torchvision tornado tqdm traitlets transformers trio typer tzdata ujson unstructured uritemplate
 urllib3 uvicorn uvloop virtualenv wandb watchdog wcwidth websockets wheel wrapt xarray xlsxwriter xmltodict yarl zipp
 """.split()
-# Each module of another name may be a stranger's distribution on the index.
+# Each module of another name may be anybody's distribution on the index.
 KNOWN = {*DISTRIBUTIONS.values(), *COMMON}
 # The table has a distribution with one of these, and its name is a module too.
 MORE_MODULES = ("attr", "caffe2", "distutils", "dot_parser", "fbprophet", "mpl_toolkits", "np", "nx", "past", "pd", "pkg_resources", "playhouse",

@@ -77,7 +77,7 @@ def version_of(module, names):
 
 def missing(session, text):
     """Fields for those imports in a cell that would find nothing: `name` of a distribution that is known to have it, or that
-    the cell itself names; `guess` of one that may be a stranger's."""
+    the cell itself names; `guess` of one that may be anybody's."""
     try:
         tree = load("language").parse(text, "<imports>", session.flags)
     except (SyntaxError, ValueError, MemoryError, RecursionError):

@@ -126,8 +126,9 @@ static void apparmor_name(const char *program, char *name, size_t size)
 
 /* Ubuntu's restriction permits making the namespace and removes its capabilities: mapping ids or
  * the first mounts fail with EACCES, which neither seccomp filters nor sysctls cause.
- * The rules allow all, as packaging/apparmor.d/sandpiper says. The AppArmor profile has only the
- * path as its name: one named "sandpiper" may come from a package, for the package's own program.
+ * AppArmor rules that allow all, as packaging/apparmor.d/sandpiper says. The AppArmor profile has
+ * only the path as its name: one named "sandpiper" may come from a package, for the package's own
+ * program.
  */
 static void advise_apparmor(const struct host *host, struct box_report *report)
 {
@@ -144,7 +145,7 @@ static void advise_apparmor(const struct host *host, struct box_report *report)
                    "abi <abi/4.0>,\n"
                    "\"%s\" flags=(attach_disconnected, mediate_deleted) {\n"
                    "  userns, mount, umount, pivot_root, capability, /{,**} rwlkm, /{,**} pix,\n"
-                   "  network, unix, mqueue, io_uring, signal, ptrace, dbus, change_profile,\n"
+                   "  network, unix, mqueue, io_uring, signal, ptrace, dbus,\n"
                    "}\n"
                    "END\n"
                    "sudo apparmor_parser -r /etc/apparmor.d/%s\n",

@@ -201,7 +201,7 @@ class Offline(Installing):
             result = server.python("import shared")
             self.assertEqual((result.status.kind, result.status.field("note")), ("error", None))
 
-    def test_names_that_strangers_can_take_are_not_installed(self):
+    def test_names_that_anybody_can_take_are_not_installed(self):
         with Index(self.wheels) as index, self.serve("--index-url", index.url, "--auto-install") as server:
             result = server.python("import plain")
             self.assertEqual((result.status.kind, result.status.field("note")), ("error", None), result.text)

@@ -66,20 +66,20 @@ static bool is_place(const char *requirement)
 }
 
 /* Whether a name is that of a file which holds requirements or code: anybody can have taken it on
- * the index. Endings as in guest/hints.py; an index knows a project with "-" for each "." too. */
+ * the index. Suffixes as in guest/hints.py; an index knows a project with "-" for each "." too. */
 static bool is_file(const char *name, size_t size)
 {
-    static const char *const endings[] = {".txt",  ".in",  ".toml", ".cfg", ".ini", ".lock",
-                                          ".yaml", ".yml", ".whl",  ".py",  ".zip", ".gz"};
+    static const char *const suffixes[] = {".txt",  ".in",  ".toml", ".cfg", ".ini", ".lock",
+                                           ".yaml", ".yml", ".whl",  ".py",  ".zip", ".gz"};
     static const char *const projects[] = {"ruamel.yaml", "discord.py"};
     for (unsigned i = 0; i < sizeof projects / sizeof *projects; i++) {
         if (strlen(projects[i]) == size && strncasecmp(name, projects[i], size) == 0) {
             return false;
         }
     }
-    for (unsigned i = 0; i < sizeof endings / sizeof *endings; i++) {
-        size_t length = strlen(endings[i]);
-        if (size > length && strncasecmp(name + size - length, endings[i], length) == 0) {
+    for (unsigned i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+        size_t length = strlen(suffixes[i]);
+        if (size > length && strncasecmp(name + size - length, suffixes[i], length) == 0) {
             return true;
         }
     }
