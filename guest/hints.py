@@ -147,7 +147,12 @@ MAGICS = {  # those that notebook.py does not have, or not in this place
 }
 
 
+OPEN = "the command of this line does not end:"
+
+
 def syntax(session, error):
+    if str(error).startswith(OPEN):
+        return "nothing was run; a script can be a cell that begins with %%bash, and write_file writes a file"
     line = (error.text or "").strip()[:500]
     installing = INSTALL.match(line)
     if installing:

@@ -8,6 +8,7 @@ import _ast
 import re
 
 language = load("language")
+commands = load("commands")
 Pattern = load("pattern").Pattern
 NAME = "__notebook__"  # what translated code calls; among the builtins
 TARGET = Pattern(r"[\w.,*\[\]\"' \t]{1,200}")
@@ -18,8 +19,8 @@ ENDS = {quote: Pattern(r"\\.|\\$|" + quote) for quote in QUOTES}
 OPTIONS = Pattern(r"(?:-[nr]\s*\d{1,9}\s+|-[tcq]\s+)*")
 CELL_OPTIONS = Pattern(r"(?:-[nr]\s*\d{1,9}(?:\s+|$)|-[tcq](?:\s+|$))*")
 ALIASES = ("cat", "cp", "ls", "mkdir", "mv", "rm", "rmdir")
-CALLS = {"cd": "cd", "env": "env", "set_env": "env", "pwd": "pwd", "run": "run", "sx": "output", "system": "output", "who": "who",
-         "whos": "who"}
+COMMANDS = ALIASES + ("pip", "conda", "mamba", "uv")
+CALLS = {"cd": "cd", "env": "env", "set_env": "env", "pwd": "pwd", "run": "run", "who": "who", "whos": "who"}
 SHELLS = ("bash", "sh", "python", "python3")
 # Settings of IPython's own, without which a cell does the same.
 SKIPPED = ("autoreload", "load_ext", "reload_ext", "unload_ext", "config", "autosave", "colors", "xmode", "pdb", "gui", "autocall", "automagic",
@@ -28,7 +29,7 @@ CAPTURE = Pattern(r"(?:--no-(?:stdout|stderr|display)\s*)*([A-Za-z_]\w*)?")
 
 
 class Unknown(Exception):
-    """A magic that does not exist here: (line number, line)."""
+    """A magic that does not exist here, or a command that does not end: (line number, line, what is said of it)."""
 
 
 class State:
@@ -67,7 +68,7 @@ class State:
 
 
 def call(method, *arguments):
-    return "%s.%s(%s)" % (NAME, method, ", ".join(map(repr, arguments)))
+    return "%s.%s(%s)" % (NAME, method, ", ".join(repr(argument) for argument in arguments if argument != {}))
 
 
 def split(line):
@@ -85,14 +86,13 @@ def split(line):
     return indent, target, mark, rest[len(mark) :]
 
 
-def system(target, mark, command):
-    """What a line for the shell becomes, or None."""
-    command = command.strip()
+def system(target, mark, command, bodies):
+    """What a command for the shell becomes, or None."""
     if re.fullmatch(r"cd(?:\s+[^\s;&|]*)?", command) or command.partition(" ")[0] in load("hints").SYSTEM_INSTALLERS:
         return None  # it would change nothing
-    if load("hints").INSTALL.match(command):
+    if load("hints").INSTALL.match(command) and "\n" not in command:
         return target + call("install", command)
-    return target + call("output" if target or mark == "!!" else "system", command)
+    return target + call("output" if target or mark == "!!" else "system", command, bodies)
 
 
 def magic(target, word, rest, number):
@@ -106,10 +106,6 @@ def magic(target, word, rest, number):
         found = OPTIONS.match(rest)
         source = rest[found.end() :]
         return target + call("timeit", found[0], source, number) if source and source[0] != "-" else None
-    if word in ("pip", "conda", "mamba", "uv"):
-        return system(target, "!", word + " " + rest)
-    if word in ALIASES:
-        return system(target, "!", word + " " + rest)
     return target + call(CALLS[word], rest) if word in CALLS else None
 
 
@@ -185,15 +181,37 @@ class Translation:
         if statement[:1] in ("!", "%"):
             raise Unknown(number, self.lines[number - 1])
 
-    def line(self, indent, target, mark, rest):
-        number, taken = len(self.out) + 1, 1
+    def command(self, indent, first):
+        """What commands.read() finds: in lines without the indent of their block, if they have it."""
+        lines = self.lines[len(self.out) + 1 :]
+        inner = next((at for at, line in enumerate(lines) if line.strip() and not line.startswith(indent)), len(lines))
+        try:
+            return commands.read([first] + [line[len(indent) :] for line in lines[:inner]])
+        except commands.Open:
+            pass
+        try:
+            return commands.read([first] + lines)
+        except commands.Open as why:
+            number = len(self.out) + 1
+            raise Unknown(number, self.lines[number - 1], "%s %s" % (load("hints").OPEN, why)) from None
+
+    def magic_line(self, rest):
+        taken = 1
         while rest.rstrip().endswith("\\") and len(self.out) + taken < len(self.lines):
             rest = rest.rstrip()[:-1] + " " + self.lines[len(self.out) + taken].strip()
             taken += 1
+        return rest, taken
+
+    def line(self, indent, target, mark, rest):
+        number = len(self.out) + 1
         word = re.match(r"[A-Za-z_]\w*", rest)
-        if mark[0] == "!":
-            python = system(target, mark, rest)
+        if mark == "%" and word and word[0] in ("sx", "system"):
+            mark, rest = "!!", rest[word.end() :]
+        if mark[0] == "!" or mark == "%" and word and word[0] in COMMANDS:
+            rest, bodies, taken = self.command(indent, rest.lstrip())
+            python = system(target, mark, rest, bodies)
         else:
+            rest, taken = self.magic_line(rest)
             python = magic(target, word[0], rest[word.end() :], number) if mark == "%" and word else None
         if python is None:
             raise Unknown(number, self.lines[number - 1])
@@ -211,10 +229,11 @@ def parse(text, name, flags, error):
             raise error
         tree = language.python_tree(translation.text(), name, flags)
     except Unknown as unknown:
-        number, line = unknown.args
-        if error.lineno not in translation.changed:
+        number, line, *why = unknown.args
+        first = min(translation.changed | {number})
+        if (error.lineno or first) < first if why else error.lineno not in translation.changed:
             raise error from None
-        raise SyntaxError("invalid syntax", (name, number, 1, line + "\n")) from None
+        raise SyntaxError(why[0] if why else "invalid syntax", (name, number, 1, line + "\n")) from None
     except SyntaxError as second:
         if second is error or second.lineno in translation.changed:
             raise error from None

@@ -86,14 +86,21 @@ def variable(path, frame):
                 raise
 
 
-def fill(command, frame):
-    """The command with the values of the caller's names."""
+def fill(command, frame, bodies=(), in_body=False):
+    """The command with the values of the caller's names. Here-documents, as commands.read() finds them, get none for
+    braces, of which code and templates are full, and no other where the shell puts in none."""
     parts, at, quote = [], 0, ""
     while at < len(command):
         one, two, size = command[at], command[at : at + 2], 1
         piece = one
         try:
-            if one == "\\" or two in ("{{", "}}"):
+            if at in bodies:
+                size, literal = bodies[at]
+                piece = command[at : at + size]
+                piece = piece if literal else fill(piece, frame, in_body=True)
+            elif in_body and one in "{}'\"":
+                pass
+            elif one == "\\" or two in ("{{", "}}"):
                 size, piece = 2, two if one == "\\" else one
             elif two == "${":
                 size = (end_of(command, at + 1) or at + 2) - at
@@ -223,15 +230,15 @@ class Notebook:
         if word not in self.skipped:
             self.skipped.append(word)
 
-    def system(self, command):
-        self.run_shell(fill(command, sys._getframe(1)))
+    def system(self, command, bodies=()):
+        self.run_shell(fill(command, sys._getframe(1), bodies))
 
     def run_shell(self, command):
         self.finished(command, wait(start((shell(), "-c", command))))
 
-    def output(self, command):
+    def output(self, command, bodies=()):
         """The lines that it writes, to either stream."""
-        command = fill(command, sys._getframe(1))
+        command = fill(command, sys._getframe(1), bodies)
         reading, writing = os.pipe()
         with open(reading, "rb", 0) as file:
             try:

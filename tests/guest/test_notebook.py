@@ -60,6 +60,80 @@ class Lines(GuestCase):
         self.assertEqual(self.run_ok("```\n!echo fenced\n```").out, "fenced\n")
         self.assertEqual(self.run_ok("async def f(): return 3\n!echo a\nprint(await f())").out, "a\n3\n")
 
+    def test_here_documents(self):
+        self.run_ok("import os\nword, x = 'w', 3")
+        for code, out in (
+            ("!cat > made <<'EOF'\nDEBUG = True\nopen('trap', 'w')\nEOF\nprint(open('made').read(), end='')", "DEBUG = True\nopen('trap', 'w')\n"),
+            ("!python3 - <<EOF\nprint(6 * 7)\nEOF", "42\n"), ("rows = !cat <<EOF\na b\nc\nEOF\nprint(rows)", "['a b', 'c']\n"),
+            ("%cat <<EOF\n1 +\nEOF", "1 +\n"), ("r = %sx cat <<EOF\n1 +\nEOF\nprint(r)", "['1 +']\n"),
+            # what is no Python, or would end a string of it
+            ("!cat <<'EOF'\n''' \"\"\" it's\n!echo no\n%time\n%%bash\n{\n\tx\n  y)\n\\\nEOF\nprint(5)",
+             "''' \"\"\" it's\n!echo no\n%time\n%%bash\n{\n\tx\n  y)\n\\\n5\n"),
+            # nothing is filled in where the shell fills in nothing; braces never are
+            ("!cat <<'EOF'\n$word {word} {{x}} $$word \\$word `echo no`\nEOF", "$word {word} {{x}} $$word \\$word `echo no`\n"),
+            ("!cat <<EOF\n$word {word} {{x}} it's $word {x\n$(echo \"yes\")\nEOF\n!echo {word}", "w {word} {{x}} it's w {x\nyes\nw\n"),
+            ("!cat <<\\EOF; echo $word\n$word\nEOF", "$word\nw\n"), ("!cat <<\"E F\"\n$word\nE F", "$word\n"), ("!cat <<''\na\n\n!echo b", "a\nb\n"),
+            # several; tabs; lines that only look like the end
+            ("!cat <<A; cat - <<'B'\n1\nA\n2\nB", "1\n2\n"), ("!cat <<-EOF\n\ta\n\tEOF\nprint(1)", "a\n1\n"),
+            ("!cat <<A\n1\nA\n!cat <<A\n2\nA", "1\n2\n"), ("!cat <<EOF\n EOF\nEOF \nxEOF\na\\\nEOF\nEOF", " EOF\nEOF \nxEOF\naEOF\n"),
+            # within words, before operators
+            ("!echo \"$(cat <<'EOF'\nit's ) $word\nEOF\n) end\" $word", "it's ) $word end w\n"), ("!cat <<EOF |\nb\na\nEOF\n  sort\nprint(1)", "a\nb\n1\n"),
+            ("!cat <<EOF \\\n  | tr a b\na\nEOF", "b\n"), ("!cat <<EOF && echo 'two\nlines'\na\nEOF\nprint(1)", "a\ntwo\nlines\n1\n"),
+            # no here-documents
+            ("!cat <<<word\nprint(1)", "word\n1\n"), ("!echo $((1<<2)) $(( (1<<2) + 1 ))\nprint(1)", "4 5\n1\n"),
+            ("!echo '<<a' \"<<b\" \\<\\<c # <<d\nprint(1)", "<<a <<b <<c\n1\n"), ("!echo {x << 2} \"{'it\"s'[:2]}\"\nprint(1)", "12 it\n1\n"),
+            ("!echo a # it's <<EOF\nprint(1)", "a\n1\n"), ("!((y = 1<<3)); echo $y\nprint(1)", "8\n1\n"),
+        ):
+            self.assertEqual(self.run_ok(code).out, out, code)
+        self.assertEqual(self.value("os.path.exists('trap')"), "False")
+
+    def test_commands_over_several_lines(self):
+        for code, out in (
+            ("!python3 -c \"\nimport sys\nprint('a' +\n  'b')\n\"\nprint(1)", "ab\n1\n"), ("!bash -c 'echo a\n  echo b'\nprint(1)", "a\nb\n1\n"),
+            ("!echo $'it\\'s\nx'\nprint(1)", "it's\nx\n1\n"), ("!echo \"a \\\nb\"\nprint(1)", "a b\n1\n"),
+            ("!echo $(\n  echo a # it's )\n)\nprint(1)", "a\n1\n"), ("!(echo a\necho b) | tail -1\nprint(1)", "b\n1\n"),
+            ("!echo a |\n  tr a b\nprint(1)", "b\n1\n"), ("!true && # then\necho b\nprint(1)", "b\n1\n"),
+            ("!echo \"${no:-it\\'s}\" ${no:-'}'} ${#no} `echo \"a b\"`\nprint(1)", "it\\'s } 0 a b\n1\n"), ("!echo it\\'s \\\\\nprint(1)", "it's \\\n1\n"),
+            ("!case a in a) echo 'x' ;; esac\nprint(1)", "x\n1\n"), ("!echo \"it's\" 'say \"' a#'b' \\(\nprint(1)", "it's say \" a#b (\n1\n"),
+        ):
+            self.assertEqual(self.run_ok(code).out, out, code)
+
+    def test_commands_over_several_lines_of_a_block(self):
+        for code, out in (
+            ("for i in range(2):\n    !cat <<EOF\n    a\n      $i\n\n    EOF\n    print(i)", "a\n  0\n\n0\na\n  1\n\n1\n"),
+            ("if True:\n    !cat <<EOF\n    a\nb\nEOF\n    print(1)", "    a\nb\n1\n"), ("if True:\n\t!cat <<EOF\n\ta\n\tEOF", "a\n"),
+            ("with open('f', 'w') as f:\n    !python3 -c \"\n    print(2)\n    \"\n    pass", "2\n"),
+            ("    !cat <<EOF\n    a\n    EOF\n    print(1)", "a\n1\n"),
+            ("def f(local):\n    x = !cat <<EOF\n    $local\n    EOF\n    return x\nprint(f('l'))", "['l']\n"),
+            ("%%capture kept\n!echo 'a\nb'\nprint(1)", "a\nb\n"),
+        ):
+            self.assertEqual(self.run_ok(code).out, out, code)
+
+    def test_a_command_without_an_end_runs_nothing(self):
+        self.run_ok("with open('config.py', 'w') as f: f.write('kept')")
+        for code, line, why in (
+            ("print(1)\n!cat > config.py <<'EOF'\nx = 1\n", "2", "no later line is EOF alone"), ("!cat > config.py <<EOF", "1", "EOF alone"),
+            ("!true\n!cat > config.py <<A <<B\na\nA\n", "2", "no later line is B alone"), ("!cat > config.py <<EOF\nx\nEOF \n", "1", "EOF alone"),
+            ("if True:\n    !cat > config.py <<EOF\n    a\n  b\n    EOF\n", "2", "EOF alone"), ("!cat > config.py <<$x\n$x", "1", "no plain word"),
+            ("!cat > config.py; echo it's\nprint(1)", "1", "its ' is never closed"), ("!cat > config.py; echo $(\nprint(1", "1", "its ( is never closed"),
+            ("!cat > config.py; echo \"\nx = '''", "1", "its \" is never closed"), ("%%time\nprint(1)\n!cat > config.py <<EOF\nx =", "3", "EOF alone"),
+        ):
+            reply = self.session.run(code)
+            self.assertEqual((reply.error_type, reply.out, reply.error_line), ("SyntaxError", "", line), code)
+            self.assertIn(why, reply.traceback, code)
+            self.assertIn("%%bash", reply.hint, code)
+            self.assertIn("write_file", reply.hint, code)
+        self.assertEqual(self.session.run("x = 1 +\n!cat <<EOF\n").error_line, "1")
+        self.assertEqual(self.value("open('config.py').read()"), "'kept'")
+
+    def test_lines_after_a_here_document_keep_their_numbers(self):
+        code = "!cat > made <<'EOF'\nif x\n\nEOF\n1 / 0\n"
+        self.assertEqual(self.session.run(code).error_line, "5")
+        self.assertEqual(self.session.run(code.replace("1 / 0", "x = = 1")).error_line, "5")
+        self.assertEqual(self.session.run("def f():\n    x = !cat <<EOF\n    1 +\n    EOF\n    1 / 0\nf()").error_line, "5")
+        reply = self.run_ok("!cat <<'EOF'; exit 3\n!pip install tabulate\nEOF")
+        self.assertEqual((reply.out, reply.all("note")), ("!pip install tabulate\n", ["`cat <<'EOF'; exit 3` exited with status 3"]))
+
     def test_python_is_never_notebook_syntax(self):
         self.assertEqual(self.value("time = 3\nx = 10\nx \\\n%time"), "1")
         self.assertEqual(self.value("s = '!ls'\n[s,\n'%pwd'][1]"), "'%pwd'")

@@ -38,6 +38,15 @@ class Notebook(Case):
         self.assertIn("+made.txt", self.server.python("!echo 5 > made.txt").status.field("files"))
         self.assertIn("5", self.server.read("made.txt").text)
 
+    def test_a_here_document_is_no_python(self):
+        code = "!cat > config.py <<'EOF'\nDEBUG = {count}\nEOF\n'DEBUG' in globals(), open('config.py').read()"
+        self.assertIn("Out: (False, 'DEBUG = {count}\\n')", self.server.python(code).text)
+        result = self.server.python("print('ran')\n!cat > config.py <<'EOF'\nDEBUG = 2\n")
+        self.assertNotIn("ran", result.text.splitlines())
+        self.assertRegex(result.text, "SyntaxError: .* no later line is EOF alone")
+        self.assertRegex(result.text, "Hint: .*%%bash.*write_file")
+        self.assertIn("DEBUG = {count}", self.server.read("config.py").text)
+
     def test_long_output_is_cut(self):
         result = self.server.python("!seq 100000")
         self.assertTrue(result.text.startswith("1\n2\n"))
