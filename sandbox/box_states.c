@@ -34,6 +34,11 @@ bool box_states_are_quiet(const struct box *box)
                                 : box->keeper.watches && watch.fd >= 0 && poll(&watch, 1, 0) == 0;
 }
 
+bool box_states_are_blind(const struct box *box)
+{
+    return box->keeper.is_blind;
+}
+
 static void on_response(void *arg, const struct wire_reply *reply, int fds[WIRE_FDS])
 {
     enum { TEXT_MOST = 1 << 20 };

@@ -18,6 +18,9 @@ bool box_states_are_fresh(const struct box *box);
 /* Whether nothing has changed in the workspace since it last checked. */
 bool box_states_are_quiet(const struct box *box);
 
+/* Whether it checks nothing, because there are too many files in a directory of the user's. */
+bool box_states_are_blind(const struct box *box);
+
 /* kept: how many paths of each kind; text: items as WIRE_KEPT_BACK describes, each with a NUL,
  * borrowed. error: 0 or an errno value; ENOENT: a state is unknown. Called exactly once, later. */
 typedef void (*box_states_fn)(void *arg, int error, const struct wire_kept *kept, const char *text,

@@ -177,10 +177,10 @@ static void take_kept(struct run *run, const struct wire_kept *kept, const char 
 {
     take_rows(run, kept, text, size);
     run->pending = kept->pending;
-    if (kept->changed > 0 &&
+    if ((kept->changed > 0 || kept->too_many) &&
         (run->end.state == RUN_STATE_RESTORED || run->end.state == RUN_STATE_RESTORED_EARLIER)) {
         run_addf(run, RUN_FILES_STAY, "files are as the call left them%s",
-                 run->files_undo ? "; `undo` reverts them" : "");
+                 run->files_undo && !kept->too_many ? "; `undo` reverts them" : "");
     }
 }
 
@@ -208,14 +208,14 @@ static void forget_state(struct session *session, uint32_t files)
 }
 
 /* Says once that the workspace has more entries than are checked. */
-static void note_uncovered(struct sessions *sessions, struct run *run, const struct wire_kept *kept)
+static void note_uncovered(struct sessions *sessions, struct run *run, bool too_many)
 {
-    if (kept->too_many && !sessions->files_uncovered) {
+    if (too_many && !sessions->files_uncovered) {
         sessions->files_uncovered = true;
         run_addf(run, RUN_FILES_NOTE, "%s",
                  is_written_through(sessions)
                      ? "the workspace has more than 2000 entries: only files that Python code "
-                       "changes are listed"
+                       "changes are listed and go back"
                      : "undo covers no files: the workspace has too many");
     }
 }
@@ -231,7 +231,7 @@ static void run_ended(void *arg, int error, const struct wire_kept *kept, const 
         if (keeps_files(ended.sessions)) {
             note_unkept(ended.run, kept, text, size);
         }
-        note_uncovered(ended.sessions, ended.run, kept);
+        note_uncovered(ended.sessions, ended.run, kept->too_many);
     }
     if (error && ended.session) {
         forget_state(ended.session, ended.files);
@@ -283,6 +283,7 @@ void session_files_end(struct session *session, struct run *run)
         free(ended);
     }
     if (quiet || r < 0) {
+        note_uncovered(session->owner, run, box_states_are_blind(box));
         run->on_done(run->arg, run);
     }
 }
@@ -340,6 +341,22 @@ static void note_back(struct session *session, const struct wire_kept *kept, con
     }
 }
 
+/* Nothing is called unchanged that was not checked. */
+static void append_unseen(const struct sessions *sessions, const struct wire_kept *kept,
+                          struct buf *back)
+{
+    if (kept->unseen) {
+        buf_appendf(back,
+                    "%snot all files were checked%s: the workspace has too many, or directories "
+                    "that are unreadable or too deep",
+                    buf_size(back) > 0 ? ", " : "",
+                    is_written_through(sessions) ? " for what programs changed" : "");
+    } else if (buf_size(back) == 0) {
+        buf_appendf(back, "files unchanged%s",
+                    kept->left_out ? " (not checked: .git, node_modules and the like)" : "");
+    }
+}
+
 static void session_switched(void *arg, int error, const struct wire_kept *kept, const char *text,
                              size_t size)
 {
@@ -368,7 +385,7 @@ static void session_switched(void *arg, int error, const struct wire_kept *kept,
             (void)buf_append_text(&back, buf_size(&back) ? ", " : "");
             (void)buf_append_text(&back, "cannot revert more: too many files were changed");
         }
-        (void)buf_append_text(&back, buf_size(&back) == 0 ? "files unchanged" : "");
+        append_unseen(session->owner, kept, &back);
         append_kind(&back, "written since by write_file and kept: ", WRITTEN, written->count,
                     written->text, written->size);
     }

@@ -27,6 +27,7 @@ void keeper_reply(const struct keeper *keeper, struct wire_reply *reply, const i
     reply->event = WIRE_RESPONSE;
     reply->kept.watched = keeper->watch.on;
     reply->kept.blind = keeper->too_many && keeper_is_plain(keeper);
+    reply->kept.left_out = keeper->left_out;
     if (reply->id != 0 &&
         packet_send(keeper->socket_fd, reply, wire_reply_size(reply), fds, count, 0) < 0) {
         _exit(0); /* the server has exited */
@@ -171,7 +172,8 @@ static void switch_states(struct keeper *keeper, const struct wire_request *requ
 {
     struct telling telling = {.keeper = keeper, .text = BUF_EMPTY};
     int r = states_switch(keeper, &request->switching, tell_put, &telling);
-    telling.kept.lost = r > 0;
+    telling.kept.lost = r & STATES_LOST;
+    telling.kept.unseen = r & STATES_UNSEEN;
     tell(&telling, request, r < 0 ? r : 0);
 }
 

@@ -60,7 +60,8 @@ struct state {
     int64_t fresh_ns;   /* then, see wire_request.fresh_ns */
     int64_t until_ns;   /* when it ended; 0: unknown, as while it is open */
     bool keep;
-    bool lost; /* its call has written over content of which there is no copy */
+    bool lost;   /* its call has written over content of which there is no copy */
+    bool unseen; /* not all files were checked before and after it */
 };
 
 struct keeper {
@@ -84,7 +85,8 @@ struct keeper {
     bool cow;
     bool again;         /* what was changed before this process began is of unknown base */
     bool own;           /* the workspace is the sandbox's own: nothing else changes it */
-    bool unread;        /* the last scan could not read some directory */
+    bool unread;        /* the last scan could not read some directory, or not as deep */
+    bool left_out;      /* nor reads some, such as .git */
     bool too_many;      /* entries: no states of files are kept */
     unsigned skip;      /* scans to leave out then */
     struct watch watch; /* off with --cow */
@@ -162,8 +164,9 @@ bool way_find(struct state *from, struct state *to, struct way *ret);
 /* Calls fn for each state of the way, in order. back: the state is left, and not come to. */
 typedef void (*way_fn)(void *arg, struct state *state, bool back);
 void way_each(const struct way *way, way_fn fn, void *arg);
-/* switch.c: puts the files back from one state to another. 0; 1: more was changed than is known;
- * -ENOENT: a state is unknown; or -ENOMEM. */
+/* switch.c: puts the files back from one state to another. 0; STATES_LOST: more was changed than
+ * can be kept; STATES_UNSEEN: or than was checked; -ENOENT: a state is unknown; or -ENOMEM. */
+enum { STATES_LOST = 1, STATES_UNSEEN = 2 };
 int states_switch(struct keeper *keeper, const struct keep_switch *between, put_fn done, void *arg);
 /* The path is no longer what any call has made of it. */
 void states_foreign(struct keeper *keeper, struct record *record);

@@ -48,6 +48,7 @@ static bool is_too_deep(const char *path)
 static void walk_push(struct walk *walk, const char *path)
 {
     if (is_too_deep(path)) {
+        walk->unread = walk->unread || !walk->keeper->cow;
         return;
     }
     char **paths = list_grow(walk->paths, walk->count, &walk->space, sizeof *paths);
@@ -288,7 +289,9 @@ static void take_entry(struct walk *walk, int dir_fd, const char *name, const ch
     if (keeper->cow && !S_ISDIR(st.st_mode) && S_ISDIR(record->cow.base.mode)) {
         hide(walk, record, &facts);
     }
-    if (S_ISDIR(st.st_mode) && !is_left_out(keeper, name)) {
+    if (S_ISDIR(st.st_mode) && is_left_out(keeper, name)) {
+        keeper->left_out = true;
+    } else if (S_ISDIR(st.st_mode)) {
         record->unread = record->unread || (walk->unknown && !record->stayed);
         if (keeper->cow && is_opaque(dir_fd, name)) {
             hide(walk, record, &facts);
@@ -387,6 +390,7 @@ bool scan(struct keeper *keeper)
     keeper->round++;
     keeper->looks++;
     keeper->entries = 0;
+    keeper->left_out = false;
     watch_begin(&keeper->watch, keeper->work_fd);
     walk_push(&walk, "");
     walk_all(&walk);

@@ -151,6 +151,7 @@ static void state_merge(struct keeper *keeper, struct state *state)
         child->steps = joined.steps;
         child->count = joined.count;
         child->space = joined.space;
+        child->unseen = child->unseen || state->unseen;
         child->lost = child->lost || state->lost || keeper->edits.lost_ns >= state->since_ns;
         if (state->parent) {
             whole = edits_prepend(keeper, &state->edits, &child->edits) && whole;
@@ -409,6 +410,7 @@ int states_begin(struct keeper *keeper, const struct keep_begin *begin)
     to->early = false;
     to->since_ns = begin->since_ns;
     to->fresh_ns = keeper->fresh_ns;
+    to->unseen = keeper->too_many || keeper->unread;
     return 0;
 }
 
@@ -422,6 +424,7 @@ int states_end(struct keeper *keeper, const struct keep_end *end, report_fn repo
     state->until_ns = end->until_ns;
     look(keeper, &noting);
     state->open = false;
+    state->unseen = state->unseen || keeper->too_many || keeper->unread;
     state_compact(keeper, state);
     edits_end(keeper, state);
     if (noting.failed || (keeper->too_many && !keeper_is_plain(keeper))) {

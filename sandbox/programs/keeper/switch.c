@@ -267,7 +267,13 @@ static int switch_edits(struct keeper *keeper, const struct way *way, put_fn don
     records_each(keeper, check_goal, &outcome);
     edits_outcome_tell(&outcome, done, arg);
     states_look_surely(keeper, NULL, NULL); /* what it has changed is nobody's */
-    return lost;
+    return lost ? STATES_LOST : 0;
+}
+
+static void add_unseen(void *arg, struct state *state, bool)
+{
+    int *unseen = arg;
+    *unseen = state->unseen ? STATES_UNSEEN : *unseen;
 }
 
 int states_switch(struct keeper *keeper, const struct keep_switch *between, put_fn done, void *arg)
@@ -281,8 +287,10 @@ int states_switch(struct keeper *keeper, const struct keep_switch *between, put_
         !way_find(from, to, &way)) {
         return -ENOENT;
     }
+    int unseen = keeper->too_many || keeper->unread ? STATES_UNSEEN : 0;
+    way_each(&way, add_unseen, &unseen);
     if (keeper_is_plain(keeper)) {
-        return switch_edits(keeper, &way, done, arg);
+        return switch_edits(keeper, &way, done, arg) | unseen;
     }
     way_each(&way, switch_state, &switching);
     put_all(keeper, &switching, done, arg);
@@ -290,5 +298,5 @@ int states_switch(struct keeper *keeper, const struct keep_switch *between, put_
     if (keeper->unread) { /* changes in directories that became readable cannot be reverted */
         states_look_surely(keeper, done, arg);
     }
-    return switching.failed ? -ENOMEM : 0;
+    return switching.failed ? -ENOMEM : unseen;
 }

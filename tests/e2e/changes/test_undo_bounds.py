@@ -7,9 +7,9 @@ import signal
 import time
 import unittest
 
-from client import SLOW, Case, Server, need_userns, once
+from client import SLOW, Case, Server, give_away, need_userns, once
 from traces import descendants
-from undoing import MIB, InDirectory, InMemory, WithCow
+from undoing import KILL, MIB, InDirectory, InMemory, WithCow
 
 
 class Bounds:
@@ -162,6 +162,69 @@ class KeeperDies(Case):
                 server.finish_call(call)
                 server.look()
             self.assert_alive(server)
+
+
+class NotChecked(InDirectory):
+    """Nothing is called unchanged that no scan has seen."""
+
+    def setUp(self):
+        super().setUp()
+        (self.dir / "f").write_text("a\n")
+        give_away(self.dir / "f")
+
+    def make_many(self):
+        (self.dir / "d").mkdir()
+        for i in range(2100):
+            (self.dir / "d" / str(i)).touch()
+        give_away(self.dir / "d")
+
+    def test_what_programs_change_among_too_many_entries(self):
+        self.make_many()
+        with self.server() as server:
+            self.assertIn("only files that Python code changes are listed and go back", server.python("x = 1", checkpoint="one").text)
+            self.assert_ok(server.python("!rm d/0; sed -i s/a/b/ f"))
+            self.assertRegex(self.undo(server).status.line, r"\(undo\), not all files were checked for what programs changed: the workspace has too many")
+            self.assert_ok(server.python("!echo c > f\nopen('mine', 'w').close()"))
+            self.assertRegex(server.python("", restore="one").status.line, ", files removed: mine, not all files were checked for what programs changed")
+            self.assertFalse((self.dir / "mine").exists())
+
+    def test_before_or_after_the_call_there_were_too_many(self):
+        with self.server() as server:
+            self.assert_ok(server.python("x = 1"))
+            self.assertIn(", files unchanged", self.undo(server).status.line)
+            self.assert_ok(server.python("!mkdir d; cd d; seq 2100 | xargs touch; sed -i s/a/b/ ../f"))
+            self.assertIn("not all files were checked", self.undo(server).status.line)
+        with self.server() as server:
+            self.assert_ok(server.python("!rm -r d; sed -i s/b/c/ f"))
+            self.assertIn("not all files were checked", self.undo(server).status.line)
+
+    def test_a_crash_among_too_many(self):
+        self.make_many()
+        with self.server() as server:
+            self.assert_ok(server.python("x = 1"))
+            result = server.python("!rm d/0\n" + KILL)
+            self.assertIn("files are as the call left them", result.status.line)
+            self.assertNotIn("reverts them", result.status.line)
+
+    def test_directories_that_are_never_checked(self):
+        (self.dir / "node_modules").mkdir()
+        give_away(self.dir / "node_modules")
+        with self.server() as server:
+            self.assert_ok(server.python("x = 1"))
+            self.assert_ok(server.python("!echo x > node_modules/x"))
+            self.assertIn("files unchanged (not checked: .git, node_modules and the like)", self.undo(server).status.line)
+
+    def test_directories_that_cannot_be_read(self):
+        with self.server() as server:
+            self.assert_ok(server.python("import os; os.mkdir('shut'); os.chmod('shut', 0o300)"))
+            self.assert_ok(server.python("!echo x > shut/known"))
+            self.assertRegex(self.undo(server).status.line, "not all files were checked[^|]*unreadable")
+
+    def test_directories_that_lie_too_deep(self):
+        with Server() as server:
+            self.assert_ok(server.python("import os\nfor _ in range(210): os.mkdir('d'); os.chdir('d')"))
+            self.assert_ok(server.python("!echo x > known"))
+            self.assertRegex(self.undo(server).status.line, "not all files were checked: [^|]*too deep")
 
 
 @once
