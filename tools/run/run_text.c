@@ -354,7 +354,10 @@ int run_compose_status(const struct run *run, struct buf *text)
         buf_appendf(text, " | for longer work send timeout_s (at most %g)",
                     (double)run->job_limit_ms / 1000);
     }
-    append_fact(run, RUN_LEFT_STATE, " | kept: \"", "\", restore it to take this back", text);
+    append_fact(run, RUN_LEFT_STATE, " | kept: \"",
+                run->back_cell == 0 ? "\", its files alone; restore it to have them back"
+                                    : "\", restore it to take this back",
+                text);
     append_fact(run, RUN_NAMED_STATES, " | named states: ", "", text);
     append_saved(run, text);
     append_fact(run, RUN_THREADS, " | threads: ", " lost", text);

@@ -60,7 +60,7 @@ const struct history_state *history_at(const struct history *history, unsigned i
     if (named < history->named_count) {
         return &history->named[named];
     }
-    return named == history->named_count && history->left.cell > 0 ? &history->left : NULL;
+    return named == history->named_count && history->left.name[0] ? &history->left : NULL;
 }
 
 const struct history_state *history_find(const struct history *history, const char *name)
@@ -70,7 +70,7 @@ const struct history_state *history_find(const struct history *history, const ch
             return &history->named[i];
         }
     }
-    return history->left.cell > 0 && strcmp(name, RUN_LEFT) == 0 ? &history->left : NULL;
+    return history->left.name[0] && strcmp(name, RUN_LEFT) == 0 ? &history->left : NULL;
 }
 
 const struct history_state *history_of_cell(const struct history *history, unsigned cell)

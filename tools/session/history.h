@@ -32,7 +32,8 @@ struct history {
     bool cut;                                  /* there were calls before before[0] */
     struct history_state named[HISTORY_NAMED]; /* the oldest first */
     unsigned named_count;
-    struct history_state left; /* RUN_LEFT; cell 0: there is none */
+    struct history_state
+        left; /* RUN_LEFT; no name: there is none; cell 0: its files alone are kept */
 };
 
 /* Adds the current state to those that undo restores. */

@@ -389,6 +389,9 @@ static void session_switched(void *arg, int error, const struct wire_kept *kept,
         append_kind(&back, "written since by write_file and kept: ", WRITTEN, written->count,
                     written->text, written->size);
     }
+    if (session->current && (error || kept->back + kept->gone == 0)) {
+        session_left_nothing(session);
+    }
     if (session->current) {
         take_text(session->current, RUN_FILES_BACK, &back, BACK_BYTES);
     }
@@ -403,6 +406,7 @@ void session_files_switch(struct session *session)
     session->files.waiting =
         box && from && box_states_switch(box, from, to, session_switched, session) == 0;
     if (!session->files.waiting) {
+        session_left_nothing(session);
         session->files.at = to;
         session->files.goal = 0;
     }

@@ -227,6 +227,9 @@ void session_state_lost(struct session *session, char *names, size_t size);
  * the session waits. */
 void session_undo(struct session *session);
 void session_restore(struct session *session);
+/* The undo or restore has put no files back: of a state whose variables are gone nothing is left.
+ */
+void session_left_nothing(struct session *session);
 /* Drops the named state that the current run no longer needs, or refuses the run: there is none of
  * that name. */
 void session_drop_named(struct session *session);

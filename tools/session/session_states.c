@@ -151,7 +151,11 @@ void session_state_lost(struct session *session, char *names, size_t size)
         session_tell(session, "the named states are lost with the interpreter");
     }
     ledger_done(&session->calls.ledger);
+    struct history_state left = session->history.left;
     session->history = (struct history){};
+    if (left.cell == 0 && server_box_get(session->owner->server_box)) {
+        session->history.left = left; /* files stay */
+    }
     session->goal = (struct session_goal){};
     session->safe = (struct history_state){};
 }
@@ -270,8 +274,15 @@ void session_on_checkpoint(void *arg, unsigned cell, enum box_checkpoint before)
 
 static void session_note_left(struct session *session)
 {
-    run_addf(session->current, RUN_LEFT_STATE, "%s",
-             session->history.left.cell > 0 ? RUN_LEFT : "");
+    run_addf(session->current, RUN_LEFT_STATE, "%s", session->history.left.name[0] ? RUN_LEFT : "");
+}
+
+void session_left_nothing(struct session *session)
+{
+    if (session->history.left.cell == 0) {
+        session->history.left = (struct history_state){};
+        session_note_left(session);
+    }
 }
 
 /* Adds to RUN_BACK which variables went: from those of left to those of now (NULL: none). */
@@ -361,7 +372,8 @@ void session_undo(struct session *session)
                          "interpreter. `reset` starts one, but drops the named states too.");
     } else {
         session->files.goal = history->before[history->steps - 1].files;
-        history->left = (struct history_state){}; /* its process ends with the interpreter */
+        /* Its process ends with the interpreter. */
+        history_leave(history, &(struct history_state){.files = history->now.files});
         session_went_back(session, 0, "");
         note_variables(session->current, &history->now.names, NULL);
         session_close(session);
@@ -370,7 +382,7 @@ void session_undo(struct session *session)
 
 static bool has_names(const struct history *history)
 {
-    return history->named_count > 0 || history->left.cell > 0;
+    return history->named_count > 0 || history->left.name[0];
 }
 
 /* Writes the names of all named states, each after a space. */
@@ -380,7 +392,7 @@ static void list_names(const struct history *history, char *out, size_t size)
     for (unsigned i = 0; i < history->named_count; i++) {
         buf_extend(out, size, "%s \"%s\"", i ? "," : "", history->named[i].name);
     }
-    if (history->left.cell > 0) {
+    if (history->left.name[0]) {
         buf_extend(out, size, "%s \"" RUN_LEFT "\"", out[0] ? "," : "");
     }
 }
@@ -396,11 +408,34 @@ static void session_refuse_name(struct session *session, const char *name)
     session_conclude(session, FATE_REFUSED, text);
 }
 
+/* RUN_LEFT of an undo of the first call: the variables stay as they are. */
+static void session_restore_files(struct session *session)
+{
+    struct history *history = &session->history;
+    const uint32_t files = history->left.files;
+    history->now.files = history->now.files ? history->now.files : session->files.at;
+    const struct history_state left = history->now;
+    session_push(session);
+    history->now.files = files;
+    history->now.by = 0;
+    history_leave(history, &left);
+    session->files.goal = files;
+    session_went_back(session, left.cell, RUN_LEFT);
+    run_addf(session->current, RUN_BACK,
+             "files of the state before the undo (restore \"" RUN_LEFT
+             "\"), variables stay as they are");
+    session_keep(session);
+}
+
 void session_restore(struct session *session)
 {
     struct history *history = &session->history;
     const struct run *run = session->current;
     const struct history_state *state = history_find(history, run->request.restore);
+    if (state && state->cell == 0) {
+        session_restore_files(session);
+        return;
+    }
     if (state) {
         struct session_goal goal = {.cell = state->cell};
         memcpy(goal.name, state->name, sizeof goal.name);

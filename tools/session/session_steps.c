@@ -34,6 +34,7 @@ static void session_reset(struct session *session)
     struct run *run = session->current;
     run->request.reset = false;
     run->was_reset = true;
+    session->history.left = (struct history_state){};
     if (session->history.now.cell > 0) {
         session_calls_stay(session, LEDGER_SINCE, 0);
         session_close(session);

@@ -51,6 +51,36 @@ class Back(Case):
             self.assertNotIn("before-undo", server.python("", undo=True).text)
             self.assertIn("No state has a name.", server.python("", restore="before-undo").text)
 
+    def test_of_the_first_call_the_files_are_kept(self):
+        with Server(*self.flags) as server:
+            self.assert_ok(server.python("x = 1; open('f', 'w').write('first')"))
+            line = server.python("", undo=True).status.line
+            self.assertIn('variables removed: x, files removed: f | kept: "before-undo", its files alone; restore it', line)
+            for turn in range(2):  # there and back
+                line = server.python("", restore="before-undo").status.line
+                self.assertRegex(line, 'files of the state before the undo .*variables stay as they are, files back: f')
+                self.assert_prints(server.python("print(open('f').read(), 'x' in globals())", fresh=True), "first False")
+                self.assertIn("files removed: f", server.python("", restore="before-undo").status.line)
+            self.assertFalse(server.python("y = 2; open('g', 'w').close()").is_error)
+            self.assert_prints(server.python("print(open('f').read(), y)", restore="before-undo"), "first 2")
+            self.assertIn("files removed: f", server.python("", undo=True).status.line)
+            self.assert_prints(server.python("print(y)"), "2")
+
+    def test_of_the_first_call_after_a_failover_and_a_reset(self):
+        with Server(*self.flags) as server:
+            self.assert_ok(server.python("x = 1; open('f', 'w').write('first')", session="other"))
+            self.assert_ok(server.python("x = 1; open('g', 'w').write('first')"))
+            self.assert_ok(server.python("", undo=True))
+            self.assertTrue(server.python("open('h', 'w').close()\n" + KILL).is_error)
+            self.assertIn("files back: g", server.python("", restore="before-undo").text)
+            self.assert_prints(server.python("import os; print(sorted(os.listdir()))", fresh=True), "['f', 'g']")
+            self.assert_ok(server.python("", undo=True, session="other"))
+            self.assertTrue(server.python("1", undo=True, session="other").is_error)
+            self.assertIn("files back: f", server.python("", restore="before-undo", session="other").text)
+            self.assert_ok(server.python("z = 1"))
+            self.assert_ok(server.python("", reset=True))
+            self.assertIn("No state has a name.", server.python("", restore="before-undo").text)
+
     def test_the_name_is_the_server_s(self):
         with Server(*self.flags) as server:
             result = server.python("x = 1", checkpoint="before-undo")

@@ -453,7 +453,7 @@ static void look_into_unreadable(bool before)
     change_mode_at(&fixture, "s", 0755);
     write_text(&fixture, "s/f", "by the call");
     (void)end(&fixture, second);
-    assert_int_equal(go(&fixture, second, first), 0);
+    assert_int_equal(go(&fixture, second, first), STATES_UNSEEN);
     change_mode_at(&fixture, "s", 0755);
     assert_text(&fixture, "s/f", before ? "by the call" : "user");
     assert_int_equal(fixture.put[PUT_MISSED], before);
