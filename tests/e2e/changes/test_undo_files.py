@@ -312,7 +312,7 @@ class Cow(Present, UndoFiles, WithCow):
         give_away(self.dir)
         with self.server() as server:
             self.assert_ok(server.python("import os\nopen('d/deep/a', 'w').close(); os.utime('d/touched', (1, 1))"))
-            self.assertIn("files back: d/deep/a]", self.undo(server).text)
+            self.assertIn("files back: d/deep/a |", self.undo(server).text)
         shutil.rmtree(self.dir / "d")
 
     def test_undo_takes_changes_off_the_list(self):
