@@ -101,6 +101,15 @@ int fd_write_all(int fd, const void *bytes, size_t size)
     return 0;
 }
 
+int fd_settle(int fd)
+{
+    if (fsync(fd) < 0 && errno != EINVAL) { /* the file system has no such thing, fsync(2) */
+        return -errno;
+    }
+    int other = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    return other < 0 || close(other) < 0 ? -errno : 0;
+}
+
 int fd_copy_all(int from_fd, int to_fd)
 {
     static char bytes[1 << 17];

@@ -34,6 +34,10 @@ int fd_pipe(int *ret_read_fd, int *ret_write_fd);
 /* Writes all of it, also after short writes and EINTR; for blocking descriptors. 0 or -errno. */
 int fd_write_all(int fd, const void *bytes, size_t size);
 
+/* What has been written to a file is on its disk before that goes on, with all errors that would
+ * come later, as those of close(2) on network file systems: 0 or -errno. */
+int fd_settle(int fd);
+
 /* Writes what is left of from_fd to to_fd; by one thread at a time. 0 or -errno. */
 int fd_copy_all(int from_fd, int to_fd);
 

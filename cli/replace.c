@@ -9,6 +9,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "base/attributes.h"
 #include "base/fd.h"
 #include "base/own.h"
 #include "cli/terminal.h"
@@ -86,17 +87,30 @@ int replace_read(struct replace *file, const char *path, struct fail *ret_fail)
     return r < 0 ? fail_set(ret_fail, -r, "%s", file->path) : 0;
 }
 
-/* Writes a new file with the old one's owner and mode. 0 or -errno. */
+/* Gives a new file the old one's owner, mode and attributes. 0 or -errno. */
+static int make_alike(const struct replace *file, int fd)
+{
+    if (!file->exists) {
+        return 0;
+    }
+    defer_close int old_fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (old_fd < 0 || fchown(fd, file->stat.st_uid, file->stat.st_gid) < 0 ||
+        fchmod(fd, file->stat.st_mode & 07777) < 0) {
+        return -errno;
+    }
+    return attributes_copy(old_fd, fd);
+}
+
+/* Writes a new file. 0 or -errno. */
 static int write_beside(const struct replace *file, const char *path, const char *text, size_t size)
 {
     defer_close int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, MODE_NEW);
     if (fd < 0) {
         return -errno;
     }
-    bool is_own = !file->exists || (fchown(fd, file->stat.st_uid, file->stat.st_gid) == 0 &&
-                                    fchmod(fd, file->stat.st_mode & 07777) == 0);
-    int r = is_own ? fd_write_all(fd, text, size) : -errno;
-    r = r || fsync(fd) == 0 ? r : -errno;
+    int r = make_alike(file, fd);
+    r = r ? r : fd_write_all(fd, text, size);
+    r = r ? r : fd_settle(fd);
     if (r < 0) {
         (void)unlink(path);
     }

@@ -119,6 +119,8 @@ static const char *error_text(int error)
         return "a parent of this path is not a directory in your project";
     case ENAMETOOLONG:
         return "name too long for your file system";
+    case EOPNOTSUPP: /* attributes_copy() */
+        return "not applied: its access control list or extended attributes cannot be kept";
     default:
         return strerror(error);
     }

@@ -125,8 +125,9 @@ const char *path_error(const struct box_paths *paths, const char *path, int erro
          "has hard links, which appending would change too; use mode=\"overwrite\", which creates "
          "a separate file"},
         {EOPNOTSUPP, /* of init's copying */
-         "has an access control list that the sandbox cannot copy; change it with Python, in "
-         "place"},
+         "has an access control list or extended attributes that the sandbox cannot copy; change "
+         "it "
+         "with Python, in place"},
         {ENXIO, "is not a regular file (a pipe, socket or device); it is not opened"},
         {ESTALE, "stale file handle: the directory was replaced on the server"},
         {ECANCELED, "could not be accessed: the server is stopping"},

@@ -5,6 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/attributes.h"
 #include "base/own.h"
 #include "sandbox/programs/apply/work.h"
 #include "sandbox/programs/common/content.h"
@@ -60,6 +61,15 @@ static void stamp(int fd)
     }
 }
 
+/* What code has renamed has the access control list of the user's file; a new file gets none, and
+ * without it the mode may give others more than before: then it gives them nothing. */
+static mode_t mode_of(const struct work *work)
+{
+    mode_t mode = work->item->source.mode & ACCESSPERMS;
+    bool is_bare = !S_ISREG(work->target.facts.mode) && attributes_has_acl(work->source_fd);
+    return is_bare ? mode & (mode_t)S_IRWXU : mode;
+}
+
 static int make_file(struct work *work, const char *temporary, int *ret_fd)
 {
     *ret_fd = openat(work->dir_fd, temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
@@ -74,10 +84,9 @@ static int make_file(struct work *work, const char *temporary, int *ret_fd)
     }
     if (r == 0 && S_ISREG(work->target.facts.mode)) {
         defer_close int old_fd = work_open_target(work);
-        r = old_fd < 0 ? -EACCES
-                       : content_copy_attributes(old_fd, *ret_fd); /* its ACL must not be lost */
+        r = old_fd < 0 ? -EACCES : attributes_copy(old_fd, *ret_fd); /* its ACL must not be lost */
     }
-    if (r == 0 && fchmod(*ret_fd, work->item->source.mode & ACCESSPERMS) < 0) {
+    if (r == 0 && fchmod(*ret_fd, mode_of(work)) < 0) {
         r = -errno;
     }
     stamp(*ret_fd);

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -139,38 +138,4 @@ int content_copy(int from_fd, int to_fd, uint64_t size, bool (*is_wanted)(void))
         offset += (uint64_t)got;
     }
     return 0;
-}
-
-static void copy_attributes(int from_fd, int to_fd)
-{
-    enum { NAMES = 4096 };
-    static const char own[] = "user.";
-    static const char overlay[] = "user.overlay.";
-    char names[NAMES];
-    ssize_t all = flistxattr(from_fd, names, sizeof names);
-    for (const char *name = names; name < names + all; name += strlen(name) + 1) {
-        bool copies = strncmp(name, own, sizeof own - 1) == 0 &&
-                      strncmp(name, overlay, sizeof overlay - 1) != 0;
-        ssize_t size = copies ? fgetxattr(from_fd, name, pieces[0], PIECE_BYTES) : -1;
-        if (size >= 0) {
-            (void)fsetxattr(to_fd, name, pieces[0], (size_t)size, 0);
-        }
-    }
-}
-
-int content_copy_attributes(int from_fd, int to_fd)
-{
-    static const char name[] = "system.posix_acl_access";
-    copy_attributes(from_fd, to_fd);
-    ssize_t size = fgetxattr(from_fd, name, pieces[0], PIECE_BYTES);
-    if (size > 0) {
-        /* One that names users whom the sandbox does not know cannot be set. */
-        bool has = fsetxattr(to_fd, name, pieces[0], (size_t)size, 0) == 0 ||
-                   (fgetxattr(to_fd, name, pieces[1], PIECE_BYTES) == size &&
-                    memcmp(pieces[0], pieces[1], (size_t)size) == 0);
-        return has ? 0 : -EOPNOTSUPP;
-    }
-    /* The directory's default list has given it one. */
-    bool none = fremovexattr(to_fd, name) == 0 || errno == ENODATA || errno == EOPNOTSUPP;
-    return none ? 0 : -errno;
 }

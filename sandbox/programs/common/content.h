@@ -13,6 +13,3 @@ uint64_t content_hash_bytes(const char *bytes, uint64_t size, const uint64_t key
 /* Copies into an empty file; holes stay holes. 0; 1: it has become shorter; or -errno; -EINTR: no
  * longer wanted */
 int content_copy(int from_fd, int to_fd, uint64_t size, bool (*is_wanted)(void));
-/* Gives a file the access control list of another, acl(5), and its user attributes. 0 or -errno;
- * the file system may have none. */
-int content_copy_attributes(int from_fd, int to_fd);

@@ -15,9 +15,9 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/attributes.h"
 #include "base/fd.h"
 #include "base/own.h"
-#include "sandbox/programs/common/content.h"
 #include "sandbox/programs/common/reply.h"
 
 /* A file being written. It has no name, or where the file system has no such files a temporary one
@@ -202,7 +202,10 @@ static int begin_write(int dir_fd, const char *name, mode_t mode,
     }
     defer_close int old = fd_open_named(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
     (void)fchmod(fd, mode & 0777);
-    int r = old >= 0 && request->keeps_attributes ? content_copy_attributes(old, fd) : 0;
+    int r = !request->keeps_attributes        ? 0
+            : old >= 0                        ? attributes_copy(old, fd)
+            : old == -ENOENT || old == -ELOOP ? 0
+                                              : old; /* its ACL must not be lost */
     if (r < 0) {
         (void)unlinkat(dir_fd, p->temporary, 0);
         drop_fd(&p->nameless_fd);

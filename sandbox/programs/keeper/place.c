@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/xattr.h>
 #include <unistd.h>
 
+#include "base/attributes.h"
 #include "base/fd.h"
 #include "base/own.h"
 #include "sandbox/programs/common/content.h"
@@ -92,42 +92,42 @@ bool place_has_content(const struct keeper *keeper, const char *path,
     return has;
 }
 
-/* Whether the attribute is the user's, and may be set by their process. */
-static bool is_own(const char *name)
+struct attributes_kept {
+    struct version *version;
+    size_t space; /* for all of them */
+};
+
+static int keep_attribute(void *arg, const char *name, const void *value, size_t size)
 {
-    static const char user[] = "user.";
-    static const char overlay[] = "user.overlay.";
-    return strcmp(name, "system.posix_acl_access") == 0 ||
-           (strncmp(name, user, sizeof user - 1) == 0 &&
-            strncmp(name, overlay, sizeof overlay - 1) != 0);
+    struct attributes_kept *kept = arg;
+    struct version *version = kept->version;
+    uint32_t value_size = (uint32_t)size;
+    size_t name_size = strlen(name) + 1;
+    size_t all = version->attributes_size + name_size + sizeof value_size + size;
+    char *bytes = all <= kept->space ? realloc(version->attributes, all) : NULL;
+    if (!bytes) {
+        return -ENOMEM;
+    }
+    char *at = bytes + version->attributes_size;
+    memcpy(at, name, name_size);
+    memcpy(at + name_size, &value_size, sizeof value_size);
+    memcpy(at + name_size + sizeof value_size, value, size);
+    version->attributes = bytes;
+    version->attributes_size = all;
+    return 0;
 }
 
-/* The extended attributes of the user's file, as far as there is space. */
-static void read_attributes(int fd, struct version *version)
+/* The extended attributes of the user's file: false, and none, unless there is space for all. */
+static bool read_attributes(int fd, struct version *version, size_t space)
 {
-    enum { SPACE = 4096 };
-    char names[SPACE];
-    char bytes[2 * SPACE];
-    size_t used = 0;
-    ssize_t size = flistxattr(fd, names, sizeof names);
-    for (const char *name = names; name < names + size; name += strlen(name) + 1) {
-        size_t head = strlen(name) + 1 + sizeof(uint32_t);
-        char *value = bytes + used + head;
-        ssize_t got = is_own(name) && used + head < sizeof bytes
-                          ? fgetxattr(fd, name, value, sizeof bytes - used - head)
-                          : -1;
-        if (got >= 0) {
-            uint32_t value_size = (uint32_t)got;
-            memcpy(bytes + used, name, strlen(name) + 1);
-            memcpy(value - sizeof value_size, &value_size, sizeof value_size);
-            used += head + (size_t)got;
-        }
+    struct attributes_kept kept = {.version = version, .space = space};
+    if (attributes_each(fd, keep_attribute, &kept) == 0) {
+        return true;
     }
-    version->attributes = used > 0 ? malloc(used) : NULL;
-    if (version->attributes) {
-        memcpy(version->attributes, bytes, used);
-        version->attributes_size = used;
-    }
+    free(version->attributes);
+    version->attributes = NULL;
+    version->attributes_size = 0;
+    return false;
 }
 
 struct version *place_read(struct keeper *keeper, int root_fd, const char *path,
@@ -149,7 +149,8 @@ struct version *place_read(struct keeper *keeper, int root_fd, const char *path,
         version->data[facts->bytes] = '\0';
     }
     if (version->kept && fd >= 0) {
-        read_attributes(fd, version);
+        version->kept =
+            read_attributes(fd, version, keeper->limit_bytes - keeper->used_bytes - facts->bytes);
     }
     if (version->kept) {
         keeper->used_bytes += facts->bytes + version->attributes_size;

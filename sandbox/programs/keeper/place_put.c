@@ -6,9 +6,9 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/xattr.h>
 #include <unistd.h>
 
+#include "base/attributes.h"
 #include "base/fd.h"
 #include "base/own.h"
 #include "sandbox/programs/keeper/keeper.h"
@@ -68,6 +68,7 @@ static void set_times(int fd, int64_t mtime_ns)
  * -errno */
 static int set_attributes(int fd, const struct version *version)
 {
+    bool has_acl = false;
     const char *at = version->attributes;
     for (const char *end = at + version->attributes_size; at < end;) {
         uint32_t size = 0;
@@ -75,14 +76,18 @@ static int set_attributes(int fd, const struct version *version)
         at += strlen(at) + 1;
         memcpy(&size, at, sizeof size);
         at += sizeof size;
-        /* An ACL that names users whom the sandbox does not know. */
-        if (fsetxattr(fd, name, at, size, 0) < 0 && strncmp(name, "system.", 7) == 0 &&
-            fchmod(fd, version->mode & (mode_t)S_IRWXU) < 0) {
-            return -errno;
+        int r = attributes_set(fd, name, at, size);
+        bool is_acl = strcmp(name, ATTRIBUTES_ACL) == 0;
+        if (r < 0 && is_acl) { /* it names users whom the sandbox does not know */
+            r = fchmod(fd, version->mode & (mode_t)S_IRWXU) < 0 ? -errno : 0;
         }
+        if (r < 0) {
+            return r;
+        }
+        has_acl = has_acl || is_acl;
         at += size;
     }
-    return 0;
+    return has_acl ? 0 : attributes_remove_acl(fd);
 }
 
 /* Makes a file or symlink of that name, which nothing has. from_fd: of the content, else -1. */

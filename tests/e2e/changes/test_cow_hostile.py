@@ -317,6 +317,16 @@ os.symlink('../outside/secret.txt', 'relative'); os.symlink('/proc/self/fd/0', '
         self.assertEqual(self.read("a"), "as it was\nby code\n")
         self.assertIn("system.posix_acl_access", os.listxattr(path))
 
+    def test_renamed_with_an_acl(self):
+        """The new name has none: then its mode gives others nothing, whose bits for the group were those that the mask had."""
+        path = self.put("a", mode=0o640)
+        self.give_list(path, path.stat().st_uid)
+        with self.server() as server:
+            self.assert_ok(server.python("import os; os.rename('a', 'b')"))
+            self.apply(server, 2)
+        self.assertNotIn("system.posix_acl_access", os.listxattr(self.dir / "b"))
+        self.assertEqual((self.read("b"), (self.dir / "b").stat().st_mode & 0o077), ("as it was\n", 0))
+
     def give_to_another_user(self, *paths):
         if os.geteuid() == 0:
             for path in (self.dir, *paths):

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -51,6 +52,21 @@ static void directories_that_are_missing_are_made(void **state)
     expect_text(temp, "a/b/c", "new");
     assert_int_equal(fstatat(temp->fd, "a/b/c", &stat, 0), 0);
     assert_int_equal(stat.st_mode & 0777, 0600);
+}
+
+static void attributes_stay(void **state)
+{
+    const struct temp *temp = *state;
+    char path[PATH_MAX];
+    char value[8];
+    temp_file(temp, "f", "old", 0644);
+    if (setxattr(temp_path(temp, "f", path), "user.note", "mine", 4, 0) < 0) {
+        skip();
+    }
+    assert_int_equal(replace(temp, "f", "new"), 0);
+    expect_text(temp, "f", "new");
+    assert_int_equal(getxattr(path, "user.note", value, sizeof value), 4);
+    assert_int_equal(getxattr(temp_path(temp, "f.bak", path), "user.note", value, 8), 4);
 }
 
 static void what_was_there_is_kept_with_its_mode(void **state)
@@ -151,6 +167,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(directories_that_are_missing_are_made, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(attributes_stay, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_was_there_is_kept_with_its_mode, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_owner_of_a_file_that_root_replaces_stays, set_up,
                                         tear_down),
