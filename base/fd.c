@@ -3,12 +3,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/limits.h>
+#include <linux/magic.h>
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/own.h"
@@ -101,13 +103,35 @@ int fd_write_all(int fd, const void *bytes, size_t size)
     return 0;
 }
 
+/* Network file systems write at each close, whichever descriptor it is of. */
+static int close_another(int fd)
+{
+    int other = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    return other < 0 || close(other) < 0 ? -errno : 0;
+}
+
 int fd_settle(int fd)
 {
     if (fsync(fd) < 0 && errno != EINVAL) { /* the file system has no such thing, fsync(2) */
         return -errno;
     }
-    int other = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-    return other < 0 || close(other) < 0 ? -errno : 0;
+    return close_another(fd);
+}
+
+bool fd_settle_all(int one_fd)
+{
+    struct statfs fs;
+    /* Those which are known to report the errors of each file later. */
+    bool is_known = fstatfs(one_fd, &fs) == 0 &&
+                    (fs.f_type == EXT4_SUPER_MAGIC || fs.f_type == XFS_SUPER_MAGIC ||
+                     fs.f_type == BTRFS_SUPER_MAGIC);
+    return is_known && syncfs(one_fd) == 0;
+}
+
+int fd_settled(int fd)
+{
+    /* The errors that writing it back has met, sync_file_range(2): nothing is left to write. */
+    return sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WAIT_BEFORE) < 0 ? -errno : close_another(fd);
 }
 
 int fd_copy_all(int from_fd, int to_fd)

@@ -24,7 +24,7 @@ from measures import Bench
 from report import plot, summary, table
 
 MEASURES = ("start", "fresh", "warm", "pages", "processor", "output", "crash", "memory", "packages", "files", "project",
-            "undo_files", "record", "view", "sizes", "overhead", "tools", "density")
+            "undo_files", "apply", "record", "view", "sizes", "overhead", "tools", "density")
 
 
 def machine_facts(binary, python):

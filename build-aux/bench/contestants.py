@@ -28,8 +28,8 @@ class Failed(Exception):
 
 
 class Sandpiper:
-    def __init__(self, binary, python, *flags, capabilities=None):
-        self.process = subprocess.Popen([binary, "--python", python, *flags], stdin=subprocess.PIPE,
+    def __init__(self, binary, python, *flags, capabilities=None, wrap=()):
+        self.process = subprocess.Popen([*wrap, binary, "--python", python, *flags], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         self.pid = self.process.pid
         self.send({"jsonrpc": "2.0", "id": 0, "method": "initialize",

@@ -23,6 +23,8 @@ def reference(group):
         return "--ui off"
     if group.startswith("a record of"):
         return "python: json.loads of each line"
+    if group.startswith("apply "):
+        return "without a flush"
     if group.startswith("1,000 "):
         return "plain pipe"
     if group.startswith("--workspace"):

@@ -17,6 +17,7 @@ TESTS = pathlib.Path(__file__).resolve().parents[2] / "tests"
 SERVER_KIB = 25 << 10  # more than a server takes
 PARSE = "import json, sys\nfor line in open(sys.argv[1], 'rb'): json.loads(line)"
 EDIT = "open('d0/f0', 'a').write('y')"  # of a file that the call before has changed too
+FLUSHES = ("fsync", "syncfs", "sync_file_range")
 CHANGES = "for i in range(7): open(f'd0/f{i}', 'a').write('z')"
 
 
@@ -127,6 +128,20 @@ class Workloads(Measuring):
                         for name, server in actions.items():
                             time.sleep(PAUSE_S)
                             yield f"files of {files:,}: {what}", name, timed(server.run, code)
+
+    def apply(self):
+        """What it costs that files are on the disk before they take their names. The reference only seems to flush."""
+        wrap = (sys.executable, "-I", str(TESTS / "helpers" / "deny.py"), *(f"{call}:NOTHING" for call in FLUSHES), "--")
+        with contextlib.ExitStack() as stack:
+            servers, files = {}, 1000
+            for name, more in (("on the disk", ()), ("without a flush", wrap), ("without a flush once more", wrap)):
+                top = f"{stack.enter_context(tempfile.TemporaryDirectory(dir=os.getcwd()))}/{files}"
+                make_project(top, files)
+                servers[name] = stack.enter_context(self.sandpiper("--workspace", top, "--cow", wrap=more))
+            for turn in range(self.times(9)):
+                for name, server in servers.items():
+                    server.run(f"for i in range({files}): open(f'd{{i // 100}}/f{{i % 100}}', 'w').write('x = {turn}\\n')")
+                    yield "apply 1,000 files", name, timed(server.use, "apply_changes")
 
     # --- a record ---
 

@@ -418,5 +418,7 @@ const char *const syscalls_apply[] = {
     "getdents64",      "getrandom",       "sendmsg",      "poll",
     "ppoll",           "ppoll_time64",    "exit",         "exit_group",
     "restart_syscall", "rt_sigreturn",    "utimensat",    "utimensat_time64",
-    "clock_gettime",   "clock_gettime64", NULL,
+    "clock_gettime",   "clock_gettime64", "fsync",        "fcntl",
+    "fcntl64",         "linkat",          "syncfs",       "sync_file_range",
+    "fstatfs",         "fstatfs64",       NULL,
 };

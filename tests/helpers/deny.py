@@ -1,7 +1,7 @@
 """deny.py WHAT... -- COMMAND ARG...: run a command as on a host that lacks a feature.
 
-WHAT is a system call, which then fails with ENOSYS as on an older kernel, or CALL:EPERM as under a filter, or kills its
-process: CALL:KILL; `cgroup`:
+WHAT is a system call, which then fails with ENOSYS as on an older kernel, or CALL:EPERM as under a filter, or does
+nothing and succeeds: CALL:NOTHING, or kills its process: CALL:KILL; `cgroup`:
 control groups cannot be written; or `listener`: a container engine uses seccomp_unotify(2), and the kernel allows no
 second listener. All processes that the command starts are affected. A fallback that never ran is a bug.
 """
@@ -40,7 +40,7 @@ def deny_calls(words):
         if number < 0:
             sys.exit(f"deny.py: no system call {name}")
         action = ctypes.c_uint32(SCMP_ACT_KILL_PROCESS if error == "KILL" else
-                                 SCMP_ACT_ERRNO | getattr(errno, error or "ENOSYS"))
+                                 SCMP_ACT_ERRNO | (error != "NOTHING" and getattr(errno, error or "ENOSYS")))
         if library.seccomp_rule_add(context, action, number, ctypes.c_uint(0)) != 0:
             sys.exit(f"deny.py: no rule for {name}")
     if library.seccomp_load(context) != 0:

@@ -18,6 +18,8 @@ struct apply_run {
     bool gives_away;   /* has CAP_CHOWN */
     struct apply_journal *journal;
     struct apply_item **items; /* by index */
+    int *ahead;      /* by index: its file, whole and on the disk, without a name yet; or -1 */
+    bool alone;      /* none can be made so */
     uint32_t ready;  /* the item, from 1, for which a directory makes way now: it can be made */
     bool unfinished; /* what is deleted may be in something that does not come, */
     bool unnamed;    /* or in something new that must be named */
@@ -114,6 +116,8 @@ int apply_finish_swap(const struct apply_item *item, int dir_fd, const char *tem
  * follows in the item's directory. Before that, a directory whose mode would keep the owner out is
  * made with more, and stays to be done. */
 void apply_item(struct apply_run *run, uint32_t index, bool last);
+/* Makes the file of an item that is carried out next. False: there is none, or not ahead. */
+bool apply_item_make_ahead(struct apply_run *run, uint32_t index);
 /* Makes what it would place, and removes that again: whether there is space for it, and right. */
 bool apply_item_can_be_made(struct apply_run *run, uint32_t index);
 /* Ends it where that can be seen before anything is changed. */

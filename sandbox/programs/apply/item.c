@@ -278,6 +278,17 @@ static bool has_copy(struct work *work)
     return false;
 }
 
+/* Whether others come first. */
+static bool waits(struct work *work)
+{
+    const struct apply_item *item = work->item;
+    bool deletes = item->source.mode == 0 || apply_is_in_way(item);
+    bool may_wait = (deletes && work->run->unnamed) ||
+                    ((deletes || apply_shortens(item)) && work->run->unfinished) ||
+                    (!work->same && is_last(work));
+    return may_wait && !(item->source.mode == 0 && has_copy(work));
+}
+
 static int carry_out(struct work *work)
 {
     struct apply_item *item = work->item;
@@ -296,11 +307,7 @@ static int carry_out(struct work *work)
     if (work->same && S_ISDIR(item->source.mode) && work->more) {
         return 0;
     }
-    bool deletes = item->source.mode == 0 || apply_is_in_way(item);
-    bool waits = (deletes && work->run->unnamed) ||
-                 ((deletes || apply_shortens(item)) && work->run->unfinished) ||
-                 (!work->same && is_last(work));
-    if (waits && !(item->source.mode == 0 && has_copy(work))) {
+    if (waits(work)) {
         return APPLY_LAST;
     }
     return item->source.mode == 0 ? work_remove_target(work)
@@ -336,6 +343,17 @@ void apply_item(struct apply_run *run, uint32_t index, bool last)
         return;
     }
     end(&work, r);
+}
+
+bool apply_item_make_ahead(struct apply_run *run, uint32_t index)
+{
+    OWNED(work_done) struct work work;
+    work_begin(&work, run, index);
+    bool makes = S_ISREG(work.item->source.mode) && !run->alone &&
+                 !(run->torn && apply_is_of_git(work.item)) && check(&work) == 0 && !work.same &&
+                 work.dir_fd >= 0 && !waits(&work);
+    run->ahead[index] = makes ? work_make_ahead(&work) : -1;
+    return run->ahead[index] >= 0;
 }
 
 bool apply_item_can_be_made(struct apply_run *run, uint32_t index)

@@ -28,6 +28,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/own.h"
 #include "sandbox/policy/landlock.h"
 #include "sandbox/programs/apply/apply.h"
@@ -118,10 +119,12 @@ static int take_journal(struct apply_run *run, int fd)
     struct apply_item *item = NULL;
     uint32_t count = 0;
     run->items = calloc(run->journal->count + 1UL, sizeof(struct apply_item *));
-    while (run->items && (item = apply_journal_next(run->journal, item))) {
+    run->ahead = calloc(run->journal->count + 1UL, sizeof(int));
+    while (run->items && run->ahead && (item = apply_journal_next(run->journal, item))) {
+        run->ahead[count] = -1;
         run->items[count++] = item;
     }
-    return run->items ? 0 : -ENOMEM;
+    return run->items && run->ahead ? 0 : -ENOMEM;
 }
 
 static int take_request(struct apply_run *run)
@@ -263,38 +266,79 @@ static void begin_git(struct apply_run *run)
             apply_item_check(run, i);
         }
     }
-    for (uint32_t i = 0; i < count && apply_is_wanted(); i++) {
-        if (apply_is_of_git(run->items[i]) && !is_deletion(run->items[i]) &&
-            strstr(run->items[i]->path, "/objects")) {
-            apply_item(run, i, /* last= */ false);
-        }
-    }
 }
 
 enum pass {
-    PASS_MORE, /* what takes nothing away */
-    PASS_REST, /* all but what a directory makes way for */
-    PASS_LAST, /* all but directories: what is left waits for each other */
+    PASS_OBJECTS, /* of git */
+    PASS_MORE,    /* what takes nothing away */
+    PASS_REST,    /* all but what a directory makes way for */
+    PASS_LAST,    /* all but directories: what is left waits for each other */
 };
 
-/* Whether an item that is to be done has its turn in a pass over what is not deleted. */
+/* Whether an item has its turn in a pass over what is not deleted. */
 static bool is_its_turn(const struct apply_item *item, enum pass pass)
 {
-    return pass == PASS_LAST
-               ? !S_ISDIR(item->source.mode)
-               : !apply_is_in_way(item) && (pass == PASS_REST || !apply_shortens(item));
+    if (item->status != APPLY_TO_DO || is_deletion(item)) {
+        return false;
+    }
+    switch (pass) {
+    case PASS_OBJECTS:
+        return apply_is_of_git(item) && strstr(item->path, "/objects");
+    case PASS_LAST:
+        return !S_ISDIR(item->source.mode);
+    case PASS_MORE:
+    case PASS_REST:
+    default:
+        return !apply_is_in_way(item) && (pass == PASS_REST || !apply_shortens(item));
+    }
+}
+
+/* Makes the next files, from this item on, and new directories, into which they come: one flush of
+ * the disk for all takes a hundredth of the time of one for each. An error is left to the item's
+ * turn, which names it. Returns where it has stopped. */
+static uint32_t make_ahead(struct apply_run *run, uint32_t from, enum pass pass)
+{
+    enum { AHEAD_MOST = 256, FEW = 8 };
+    unsigned made = 0;
+    uint32_t end = from;
+    int first_fd = -1;
+    for (bool more = true; more && end < run->journal->count && apply_is_wanted(); end++) {
+        const struct apply_item *item = run->items[end];
+        bool is_directory = S_ISDIR(item->source.mode);
+        if (is_directory && !item->before.mode && is_its_turn(item, pass)) {
+            apply_item(run, end, /* last= */ false);
+        } else if (is_its_turn(item, pass) && apply_item_make_ahead(run, end)) {
+            first_fd = made++ ? first_fd : run->ahead[end];
+        }
+        /* Until a file has become a directory, nothing can come into it. */
+        more = made < AHEAD_MOST && (!is_directory || !item->before.mode);
+    }
+    bool settled = made > FEW && fd_settle_all(first_fd);
+    for (uint32_t i = from; i < end; i++) {
+        int fd = run->ahead[i];
+        if (fd >= 0 && (settled ? fd_settled(fd) : fd_settle(fd)) < 0) {
+            drop_fd(&run->ahead[i]);
+        }
+    }
+    return end;
 }
 
 /* Returns whether any item was carried out. */
 static bool apply_files(struct apply_run *run, enum pass pass)
 {
     bool any = false;
+    uint32_t ahead = 0;
     for (uint32_t i = 0; i < run->journal->count && apply_is_wanted(); i++) {
         struct apply_item *item = run->items[i];
-        if (item->status == APPLY_TO_DO && !is_deletion(item) && is_its_turn(item, pass)) {
-            apply_item(run, i, pass == PASS_LAST);
-            any = any || item->status != APPLY_TO_DO;
+        bool has_turn = is_its_turn(item, pass);
+        if (has_turn && i >= ahead && pass != PASS_LAST) {
+            ahead = make_ahead(run, i, pass);
         }
+        if (has_turn) {
+            apply_item(run, i, pass == PASS_LAST);
+        }
+        any = any || (has_turn && item->status != APPLY_TO_DO);
+        drop_fd(&run->ahead[i]);
     }
     return any;
 }
@@ -306,6 +350,7 @@ static void apply_all(struct apply_run *run)
     uint32_t count = run->journal->count;
     apply_recover(run);
     begin_git(run);
+    (void)apply_files(run, PASS_OBJECTS);
     while (apply_files(run, PASS_MORE)) {
     }
     find_rest(run);

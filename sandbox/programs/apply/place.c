@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/attributes.h"
+#include "base/fd.h"
 #include "base/own.h"
 #include "sandbox/programs/apply/work.h"
 #include "sandbox/programs/common/content.h"
@@ -70,27 +71,57 @@ static mode_t mode_of(const struct work *work)
     return is_bare ? mode & (mode_t)S_IRWXU : mode;
 }
 
-static int make_file(struct work *work, const char *temporary, int *ret_fd)
+static int fill(struct work *work, int fd)
 {
-    *ret_fd = openat(work->dir_fd, temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-                     S_IRUSR | S_IWUSR);
-    int r = *ret_fd < 0 ? -errno : apply_give(work->run, *ret_fd, work->dir_fd, owner_of(work));
-    r = r ? r : content_copy(work->source_fd, *ret_fd, work->item->source.bytes, apply_is_wanted);
+    int r = apply_give(work->run, fd, work->dir_fd, owner_of(work));
+    r = r ? r : content_copy(work->source_fd, fd, work->item->source.bytes, apply_is_wanted);
     r = r > 0 ? APPLY_BUSY : r;
     if (r == 0 && work->item->hash) { /* it may have been written to meanwhile */
         uint64_t hash = 0;
-        r = content_hash(*ret_fd, work->item->source.bytes, work->run->journal->key, &hash);
+        r = content_hash(fd, work->item->source.bytes, work->run->journal->key, &hash);
         r = r ? r : hash == work->item->hash ? 0 : APPLY_BUSY;
     }
     if (r == 0 && S_ISREG(work->target.facts.mode)) {
         defer_close int old_fd = work_open_target(work);
-        r = old_fd < 0 ? -EACCES : attributes_copy(old_fd, *ret_fd); /* its ACL must not be lost */
+        r = old_fd < 0 ? -EACCES : attributes_copy(old_fd, fd); /* its ACL must not be lost */
     }
-    if (r == 0 && fchmod(*ret_fd, mode_of(work)) < 0) {
+    if (r == 0 && fchmod(fd, mode_of(work)) < 0) {
         r = -errno;
     }
-    stamp(*ret_fd);
+    stamp(fd);
     return r;
+}
+
+int work_make_ahead(struct work *work)
+{
+    defer_close int fd =
+        openat(work->dir_fd, ".", O_RDWR | O_TMPFILE | O_CLOEXEC, S_IRUSR | S_IWUSR);
+    work->run->alone = fd < 0; /* the file system has none */
+    return fd >= 0 && fill(work, fd) == 0 ? take_fd(&fd) : -1;
+}
+
+/* What was made ahead gets the temporary name. Its descriptor; -1: there is none. */
+static int take_ahead(struct work *work, const char *temporary)
+{
+    char path[32];
+    int *fd = &work->run->ahead[work->number - 1];
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", *fd);
+    bool is_it =
+        *fd >= 0 && linkat(AT_FDCWD, path, work->dir_fd, temporary, AT_SYMLINK_FOLLOW) == 0;
+    work->run->alone = work->run->alone || (*fd >= 0 && !is_it);
+    return is_it ? take_fd(fd) : -1;
+}
+
+static int make_file(struct work *work, const char *temporary, int *ret_fd)
+{
+    *ret_fd = take_ahead(work, temporary);
+    if (*ret_fd >= 0) {
+        return apply_give(work->run, *ret_fd, work->dir_fd, owner_of(work));
+    }
+    *ret_fd = openat(work->dir_fd, temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                     S_IRUSR | S_IWUSR);
+    int r = *ret_fd < 0 ? -errno : fill(work, *ret_fd);
+    return r ? r : fd_settle(*ret_fd);
 }
 
 static int make_link(struct work *work, const char *temporary, int *ret_fd)

@@ -36,6 +36,8 @@ bool work_is_written(int dir_fd, const char *name, const struct apply_facts *fac
 
 /* --- place.c --- */
 
+/* Makes the file without a name; it may not be on the disk yet. The descriptor, or -1. */
+int work_make_ahead(struct work *work);
 /* Makes what the changes have under a temporary name. 0, a status or -errno. */
 int work_make(struct work *work, const char *temporary, int *ret_fd);
 /* What was made takes the name. 0, a status or -errno. */

@@ -25,9 +25,10 @@
 static struct pending {
     uint32_t token; /* 0: free */
     int dir_fd;
-    int nameless_fd; /* or -1 */
+    int fd;        /* of the file */
+    bool has_name; /* the temporary one */
     bool must_not_exist;
-    char temporary[32];
+    char temporary[32]; /* "": appends to the file itself */
     char name[256];
 } pending[INIT_WRITES];
 static uint32_t last_token;
@@ -152,14 +153,14 @@ static struct pending *pending_find(uint32_t token)
 static void pending_close(struct pending *p)
 {
     (void)close(p->dir_fd);
-    drop_fd(&p->nameless_fd);
+    drop_fd(&p->fd);
     *p = (struct pending){};
 }
 
 static int link_nameless(const struct pending *p)
 {
     char path[32];
-    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", p->nameless_fd);
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", p->fd);
     return linkat(AT_FDCWD, path, p->dir_fd, p->temporary, AT_SYMLINK_FOLLOW) < 0 ? errno : 0;
 }
 
@@ -170,13 +171,37 @@ static int make_file(struct pending *p, int dir_fd)
     char path[32];
     int fd = openat(dir_fd, ".", O_WRONLY | O_TMPFILE | O_CLOEXEC, 0600);
     (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    if (fd >= 0 && access(path, F_OK) == 0 &&
-        (p->nameless_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0)) >= 0) {
-        return fd;
+    p->has_name = fd < 0 || access(path, F_OK) < 0;
+    if (p->has_name) {
+        drop_fd(&fd);
+        fd = fd_open_named(dir_fd, p->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
     }
-    drop_fd(&fd);
-    p->nameless_fd = -1;
-    return fd_open_named(dir_fd, p->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+    return fd;
+}
+
+/* Notes the file, which is being written. *ret_token: of the note, which takes dir_fd. 0 or -errno
+ */
+static int note(struct pending *p, int dir_fd, int fd, uint32_t *ret_token)
+{
+    p->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    if (p->fd < 0) {
+        return -errno;
+    }
+    last_token = last_token + 1 ? last_token + 1 : 1;
+    p->token = last_token;
+    p->dir_fd = dir_fd;
+    *ret_token = p->token;
+    return 0;
+}
+
+static int note_append(int dir_fd, int fd, uint32_t *ret_token)
+{
+    struct pending *p = pending_find(0);
+    if (!p) {
+        return -EMFILE;
+    }
+    p->temporary[0] = '\0'; /* a write that failed may have left one */
+    return note(p, dir_fd, fd, ret_token);
 }
 
 /* Makes the file that takes the name when it is complete. Takes dir_fd on success. */
@@ -206,18 +231,14 @@ static int begin_write(int dir_fd, const char *name, mode_t mode,
             : old >= 0                        ? attributes_copy(old, fd)
             : old == -ENOENT || old == -ELOOP ? 0
                                               : old; /* its ACL must not be lost */
+    r = r ? r : note(p, dir_fd, fd, ret_token);
     if (r < 0) {
         (void)unlinkat(dir_fd, p->temporary, 0);
-        drop_fd(&p->nameless_fd);
         (void)close(fd);
         return r;
     }
-    last_token = last_token + 1 ? last_token + 1 : 1;
-    p->token = last_token;
-    p->dir_fd = dir_fd;
     p->must_not_exist = request->write_mode == WIRE_WRITE_CREATE;
     memcpy(p->name, name, name_size);
-    *ret_token = p->token;
     return fd;
 }
 
@@ -291,6 +312,9 @@ void files_open_write(const struct wire_request *request)
     if (!error && request->write_mode == WIRE_WRITE_APPEND && st.st_nlink > 1) {
         error = EMLINK; /* its other names may be outside the writable directories */
     }
+    if (!error && request->write_mode == WIRE_WRITE_APPEND) {
+        error = -note_append(dir_fd, fd, &token);
+    }
     respond_file(request->id, error, fd, &st, token, existed);
     if (token) {
         (void)take_fd(&dir_fd); /* the file being written holds it */
@@ -344,8 +368,11 @@ void files_commit(const struct wire_request *request)
         reply_result(request->id, ENOENT);
         return;
     }
-    int error = p->nameless_fd < 0 ? 0 : link_nameless(p);
-    error = error ? error : put_in_place(p, &request->expected);
+    int error = -fd_settle(p->fd);
+    if (!error && p->temporary[0]) {
+        error = p->has_name ? 0 : link_nameless(p);
+        error = error ? error : put_in_place(p, &request->expected);
+    }
     if (error) {
         (void)unlinkat(p->dir_fd, p->temporary, 0);
     }
