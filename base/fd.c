@@ -110,7 +110,7 @@ static int close_another(int fd)
     return other < 0 || close(other) < 0 ? -errno : 0;
 }
 
-int fd_settle(int fd)
+int fd_flush(int fd)
 {
     if (fsync(fd) < 0 && errno != EINVAL) { /* the file system has no such thing, fsync(2) */
         return -errno;
@@ -118,7 +118,7 @@ int fd_settle(int fd)
     return close_another(fd);
 }
 
-bool fd_settle_all(int one_fd)
+bool fd_flush_all(int one_fd)
 {
     struct statfs fs;
     /* Those which are known to report the errors of each file later. */
@@ -128,7 +128,7 @@ bool fd_settle_all(int one_fd)
     return is_known && syncfs(one_fd) == 0;
 }
 
-int fd_settled(int fd)
+int fd_flushed(int fd)
 {
     /* The errors that writing it back has met, sync_file_range(2): nothing is left to write. */
     return sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WAIT_BEFORE) < 0 ? -errno : close_another(fd);

@@ -36,12 +36,12 @@ int fd_write_all(int fd, const void *bytes, size_t size);
 
 /* What has been written to a file is on its disk before that goes on, with all errors that would
  * come later, as those of close(2) on network file systems: 0 or -errno. */
-int fd_settle(int fd);
+int fd_flush(int fd);
 /* Of many files of one file system, opened before they were written to: brings all of that to its
- * disk at once, with what other programs have written. Whether fd_settled() does for each then. */
-bool fd_settle_all(int one_fd);
+ * disk at once, with what other programs have written. Whether fd_flushed() does for each then. */
+bool fd_flush_all(int one_fd);
 /* The errors of one of them: 0 or -errno. */
-int fd_settled(int fd);
+int fd_flushed(int fd);
 
 /* Writes what is left of from_fd to to_fd; by one thread at a time. 0 or -errno. */
 int fd_copy_all(int from_fd, int to_fd);

@@ -16,7 +16,7 @@ for group in "$@"; do
         wanted="$wanted libcmocka-dev clang libclang-rt-dev clang-format clang-tidy git util-linux
             python3-venv python3-dev python3-pip python3-numpy python3-pandas python3-matplotlib python3-scipy
             python3-sklearn python3-pil python3-docx python3-openpyxl python3-pypdf python3-jsonschema openssl
-            python3-nbformat python3-nbclient python3-ipykernel python3-pytest fish zsh bubblewrap e2fsprogs"
+            python3-nbformat python3-nbclient python3-ipykernel python3-pytest fish zsh bubblewrap e2fsprogs xfsprogs btrfs-progs"
         # Often installed from elsewhere: any node and npm on the PATH suffice.
         command -v node >/dev/null 2>&1 || wanted="$wanted nodejs"
         command -v npm >/dev/null 2>&1 || wanted="$wanted npm"

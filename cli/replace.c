@@ -110,7 +110,7 @@ static int write_beside(const struct replace *file, const char *path, const char
     }
     int r = make_alike(file, fd);
     r = r ? r : fd_write_all(fd, text, size);
-    r = r ? r : fd_settle(fd);
+    r = r ? r : fd_flush(fd);
     if (r < 0) {
         (void)unlink(path);
     }

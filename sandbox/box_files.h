@@ -14,7 +14,7 @@ struct box_file {
     mode_t mode; /* S_IFREG, S_IFDIR, or the actual type with EMEDIUMTYPE */
     bool existed;
     uint64_t size_bytes;
-    uint32_t token;   /* for box_file_commit() or _abort(); 0: nothing to commit */
+    uint32_t token;   /* for box_file_commit() or _abort(); 0: none, of an open file */
     const char *path; /* what box_file_resolve() has found */
 };
 

@@ -50,7 +50,7 @@ enum wire_op {
     WIRE_OPEN_READ, /* path. Response: fd, file */
     WIRE_RESOLVE,   /* path. Response: path: without ".", ".." and symlinks, see box_files.h */
     WIRE_OPEN_WRITE,    /* path: such a one; write_mode. Response: fd, file, token */
-    WIRE_COMMIT,        /* token: the written file takes its name */
+    WIRE_COMMIT,        /* token: the written file is flushed and takes its name */
     WIRE_ABORT,         /* token */
     WIRE_MAKE_OUTPUT,   /* path: a name. Response: fd of a new overflow file */
     WIRE_REMOVE_OUTPUT, /* path: the overflow file's name */

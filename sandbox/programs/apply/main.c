@@ -313,10 +313,10 @@ static uint32_t make_ahead(struct apply_run *run, uint32_t from, enum pass pass)
         /* Until a file has become a directory, nothing can come into it. */
         more = made < AHEAD_MOST && (!is_directory || !item->before.mode);
     }
-    bool settled = made > FEW && fd_settle_all(first_fd);
+    bool flushed = made > FEW && fd_flush_all(first_fd);
     for (uint32_t i = from; i < end; i++) {
         int fd = run->ahead[i];
-        if (fd >= 0 && (settled ? fd_settled(fd) : fd_settle(fd)) < 0) {
+        if (fd >= 0 && (flushed ? fd_flushed(fd) : fd_flush(fd)) < 0) {
             drop_fd(&run->ahead[i]);
         }
     }

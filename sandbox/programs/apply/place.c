@@ -121,7 +121,7 @@ static int make_file(struct work *work, const char *temporary, int *ret_fd)
     *ret_fd = openat(work->dir_fd, temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
                      S_IRUSR | S_IWUSR);
     int r = *ret_fd < 0 ? -errno : fill(work, *ret_fd);
-    return r ? r : fd_settle(*ret_fd);
+    return r ? r : fd_flush(*ret_fd);
 }
 
 static int make_link(struct work *work, const char *temporary, int *ret_fd)

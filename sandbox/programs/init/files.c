@@ -368,7 +368,7 @@ void files_commit(const struct wire_request *request)
         reply_result(request->id, ENOENT);
         return;
     }
-    int error = -fd_settle(p->fd);
+    int error = -fd_flush(p->fd);
     if (!error && p->temporary[0]) {
         error = p->has_name ? 0 : link_nameless(p);
         error = error ? error : put_in_place(p, &request->expected);

@@ -108,7 +108,7 @@ static int make(int dir_fd, const char *name, const struct version *version, int
     }
     r = r ? r : set_attributes(fd, version); /* after the mode, which would change the ACL */
     set_times(fd, version->mtime_ns);
-    return r ? r : fd_settle(fd);
+    return r ? r : fd_flush(fd);
 }
 
 static int put_directory(int dir_fd, const char *name, const struct version *version,

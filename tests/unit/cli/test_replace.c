@@ -66,7 +66,7 @@ static void attributes_stay(void **state)
     assert_int_equal(replace(temp, "f", "new"), 0);
     expect_text(temp, "f", "new");
     assert_int_equal(getxattr(path, "user.note", value, sizeof value), 4);
-    assert_int_equal(getxattr(temp_path(temp, "f.bak", path), "user.note", value, 8), 4);
+    assert_int_equal(getxattr(temp_path(temp, "f" REPLACE_BACKUP, path), "user.note", value, 8), 4);
 }
 
 static void what_was_there_is_kept_with_its_mode(void **state)
