@@ -361,13 +361,9 @@ static int put_in_place(const struct pending *p, const struct apply_facts *expec
     return error;
 }
 
-void files_commit(const struct wire_request *request)
+/* 0 or an errno value */
+static int commit(const struct pending *p, const struct wire_request *request)
 {
-    struct pending *p = request->token ? pending_find(request->token) : NULL;
-    if (!p) {
-        reply_result(request->id, ENOENT);
-        return;
-    }
     int error = -fd_flush(p->fd);
     if (!error && p->temporary[0]) {
         error = p->has_name ? 0 : link_nameless(p);
@@ -376,8 +372,26 @@ void files_commit(const struct wire_request *request)
     if (error) {
         (void)unlinkat(p->dir_fd, p->temporary, 0);
     }
+    return error;
+}
+
+/* A disk takes its time, which code can prolong, and this program watches memory meanwhile: so that
+ * is a separate process, which responds. */
+void files_commit(const struct wire_request *request)
+{
+    struct pending *p = request->token ? pending_find(request->token) : NULL;
+    if (!p) {
+        reply_result(request->id, ENOENT);
+        return;
+    }
+    pid_t pid = fork();
+    if (pid <= 0) {
+        reply_result(request->id, commit(p, request));
+    }
+    if (pid == 0) {
+        _exit(0);
+    }
     pending_close(p);
-    reply_result(request->id, error);
 }
 
 void files_abort(const struct wire_request *request)
