@@ -15,7 +15,7 @@ sys.path[:0] = [str(HERE.parent / "e2e"), str(HERE)]
 
 import packages  # noqa: E402
 from client import BINARY, SLOW, need_userns  # noqa: E402
-from traces import descendants  # noqa: E402
+from traces import any_left, descendants  # noqa: E402
 
 SESSIONS = 20
 STARTS = 5  # another program may take the port that was free a moment ago
@@ -95,8 +95,7 @@ class Gateway(unittest.TestCase):
                 client.kill()
         gateway.terminate()
         gateway.wait(20 * SLOW)
-        self.await_true(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in inside),
-                        f"some of {inside} are left")
+        self.assertFalse(any_left(inside, 30 * SLOW), f"some of {inside} are left")
 
     def test_an_idle_session_is_closed(self):
         gateway, url = self.start(idle_ms=500)

@@ -14,17 +14,10 @@ sys.path[:0] = [str(HERE.parent / "e2e"), str(HERE)]
 
 import packages  # noqa: E402
 from client import BINARY, SLOW, need_userns  # noqa: E402
+from traces import is_running  # noqa: E402
 
 CLIENTS = sorted(path.name for path in (HERE / "libraries").iterdir())
 TAP = [sys.executable, "-B", str(HERE.parent / "helpers" / "wire_tap.py")]
-
-
-def is_running(pid):
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 class Tapped(unittest.TestCase):

@@ -24,6 +24,22 @@ def facts_of(pid):
     return int(fields[1]), int(fields[19]), fields[0]
 
 
+def is_running(pid):
+    """False also for a zombie: who reaps it, and when, is up to the machine's init, which in a container may never do it."""
+    facts = facts_of(pid)
+    return facts is not None and facts[2] not in "ZX"
+
+
+def any_left(pids, within_s):
+    """Whether one of these processes is still running after so many seconds."""
+    end = time.monotonic() + within_s
+    while any(map(is_running, pids)):
+        if time.monotonic() > end:
+            return True
+        time.sleep(0.02)
+    return False
+
+
 def processes():
     """{pid: (parent, start time, state)} of every process that /proc shows."""
     found = {int(entry): facts_of(entry) for entry in os.listdir("/proc") if entry.isdigit()}

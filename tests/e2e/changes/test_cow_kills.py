@@ -15,7 +15,7 @@ import unittest
 
 from client import SLOW, give_away, once
 from projects import Project, Stored, tree
-from traces import descendants
+from traces import descendants, is_running
 
 KILLS = int(os.environ.get("SANDPIPER_TEST_KILLS", "20"))
 SEED = int(os.environ.get("SANDPIPER_TEST_SEED", "1"))
@@ -42,13 +42,6 @@ def applying(server):
         except OSError:
             pass
     return None
-
-
-def is_running(pid):
-    try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 class Killed(Stored):

@@ -49,7 +49,9 @@ class Repository(Project):
         for name in names:
             if (ROOT / name).is_file():
                 (self.dir / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(ROOT / name, self.dir / name)
+                shutil.copyfile(ROOT / name, self.dir / name)
+                # As git keeps them: a checkout that was made with umask 002 has other modes.
+                (self.dir / name).chmod(0o755 if os.access(ROOT / name, os.X_OK) else 0o644)
 
     def run_inside(self, server, *command, cwd="/work"):
         """(exit status, what it printed)."""

@@ -11,7 +11,7 @@ import time
 import unittest
 
 from client import COMMAND, LARGE, SLOW, Case, give_away, need_userns, run_cli
-from traces import descendants
+from traces import any_left, descendants
 
 
 class Run(Case):
@@ -241,14 +241,14 @@ class Run(Case):
         self.assertIn(b"KeyError: 'k'", done.stdout + done.stderr)
 
     def test_sigint_ends_the_run_and_leaves_nothing(self):
-        process = subprocess.Popen([*COMMAND, "run", "-c", "import time; time.sleep(60)"],
+        process = subprocess.Popen([*COMMAND, "run", "-c", "import time; print('runs', flush=True); time.sleep(60)"],
                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        time.sleep(1)
+        self.assertEqual(process.stdout.readline(), b"runs\n")
         children = descendants(process.pid)
+        self.assertTrue(children)
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=5 * SLOW)
-        time.sleep(0.2)
-        self.assertEqual([pid for pid in children if os.path.exists(f"/proc/{pid}")], [])
+        self.assertFalse(any_left(children, 10 * SLOW), f"some of {children} are left")
 
     def test_a_preload_that_fails_is_named(self):
         done = run_cli("run", "--preload", "json,no_such", "-c", "print(1)")

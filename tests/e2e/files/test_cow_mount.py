@@ -235,7 +235,7 @@ class Layers(Cow):
         with self.in_store() as server:
             result = server.python(
                 "import os, subprocess\n"
-                "line, = (line for line in open('/proc/self/mountinfo') if ' - overlay ' in line)\n"
+                "line, = (line for line in open('/proc/self/mountinfo') if ' /work ' in line and ' - overlay ' in line)\n"
                 "print(line)\n"
                 "for name in ('/run/cow/lower', '/run/cow/changes'):\n"
                 "    print(os.listdir(name))\n"

@@ -9,7 +9,7 @@ import time
 import unittest
 
 from client import BINARY, COMMAND, SLOW, Server, need_userns
-from traces import descendants, processes
+from traces import any_left, descendants, is_running
 
 # A new pid namespace with its own /proc. An ordinary user also needs a user namespace.
 NAMESPACE = ["unshare", *([] if os.geteuid() == 0 else ["--user", "--map-root-user"]), "--pid", "--fork", "--kill-child",
@@ -62,7 +62,7 @@ class ContainerInit(unittest.TestCase):
                 helper = pids["sandpiper-clean"]
                 os.kill(helper, signal.SIGSTOP)  # as if there were much to remove
                 server.close_stdin()
-                self.await_true(lambda: pids["sandpiper"] not in processes(), "the server goes on")
+                self.await_true(lambda: not is_running(pids["sandpiper"]), "the server goes on")
                 os.kill(helper, signal.SIGCONT)
                 self.assertEqual(server.join(20), 0)
                 self.assertFalse(store.exists())
@@ -81,7 +81,7 @@ class ContainerInit(unittest.TestCase):
             inside = descendants(server.pid)
             os.kill(inside[0], signal.SIGTERM)
             self.assertEqual(server.join(20), 0)
-            self.await_true(lambda: not set(inside) & processes().keys(), f"some of {inside} are left")
+            self.assertFalse(any_left(inside, 20 * SLOW), f"some of {inside} are left")
 
     def test_container_init_exits_when_the_server_is_killed(self):
         with Server(wrap=NAMESPACE, check=False) as server:
@@ -90,4 +90,4 @@ class ContainerInit(unittest.TestCase):
             program = [pid for pid in inside[1:] if os.path.realpath(f"/proc/{pid}/exe") == os.path.realpath(BINARY)]
             os.kill(program[0], signal.SIGKILL)
             self.assertEqual(server.join(20), 128 + signal.SIGKILL)
-            self.await_true(lambda: not set(inside) & processes().keys(), f"some of {inside} are left")
+            self.assertFalse(any_left(inside, 20 * SLOW), f"some of {inside} are left")

@@ -8,6 +8,7 @@ import unittest
 
 import egress_world
 from client import SLOW, Case, Server, need_userns
+from traces import any_left
 
 INSIDE = egress_world.enter()
 if INSIDE:
@@ -287,10 +288,7 @@ print(get('http://web.example/'))"""))
             proxy = wait_for_proxy(server)
             server.signal(signal.SIGKILL)
             server.join()
-            end = time.monotonic() + 10 * SLOW
-            while os.path.exists(f"/proc/{proxy}") and time.monotonic() < end:
-                time.sleep(0.01)
-            self.assertFalse(os.path.exists(f"/proc/{proxy}"))
+            self.assertFalse(any_left([proxy], 10 * SLOW))
             self.assertEqual(server.left(), [])
 
     def test_the_proxy_is_confined(self):

@@ -122,17 +122,18 @@ class Interpreters(Case):
 
     @once
     def test_pip_names_the_tool_at_once(self):
+        # A name that no machine has installed: pip says of another that it is there.
         with Server() as server:
-            for command in ("pip install rich", "pip3 install -q rich", "python -m pip install -U rich",
-                            "{sys.executable} -m pip install --user rich", "python3 -W ignore -m pip download rich"):
+            for command in ("pip install nowhere", "pip3 install -q nowhere", "python -m pip install -U nowhere",
+                            "{sys.executable} -m pip install --user nowhere", "python3 -W ignore -m pip download nowhere"):
                 if server.python("import sys; sys.version_info < (3, 10)").output.endswith("True"):
                     self.skipTest("python: 3.9 does not know its arguments")
                 result = server.python(f"import os, sys\nos.system(f'{command}')")
-                self.assertIn('use the tool install_package: packages=["rich"]', result.text, command)
+                self.assertIn('use the tool install_package: packages=["nowhere"]', result.text, command)
                 self.assertNotIn("Traceback", result.text)
             self.assertNotIn("install_package", server.python("import os; os.system('pip --version; pip install ./none.whl')").text)
         with Server("--install", "off") as server:
-            self.assertRegex(server.python("import os; os.system('pip install rich')").text, "^pip: code in this sandbox has no network\n")
+            self.assertRegex(server.python("import os; os.system('pip install nowhere')").text, "^pip: code in this sandbox has no network\n")
 
     def test_a_virtual_environment_by_flag(self):
         self.need_venv()

@@ -2,7 +2,6 @@
 import json
 import pathlib
 import tempfile
-import time
 import unittest
 
 from client import Case, Server, run_cli
@@ -55,11 +54,9 @@ class Notebook(Case):
 
     def test_a_timeout_ends_the_command(self):
         self.server.python("kept = 1")
-        started = time.monotonic()
         result = self.server.python("x = 2\n!sleep 1000", timeout_s=1)
         self.assertEqual(result.status.kind, "timeout")
         self.assertIn("!sleep 1000", result.text)
-        self.assertLess(time.monotonic() - started, 30)
         self.assertIn("(1, 2)", self.server.python("kept, x").text)
         self.assertNotIn("sleep 1000", self.server.python("!ps -eo args 2>/dev/null").text)
 
