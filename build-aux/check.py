@@ -36,6 +36,7 @@ import pathlib
 import pwd
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -61,6 +62,8 @@ BEGAN = time.monotonic()
 SLOWEST = 20
 SKIPPED = "# skipped: "
 TOO_LATE = f"not run: the check had taken CHECK_MINUTES={MINUTES:g}"
+INTERRUPTED = "not run: the check was interrupted"
+running, signals = set(), 0  # programs that an interrupt ends, and how many of these came
 # No test may fail because the processors are busy. With sanitizers everything takes longer.
 SLOW = {"SANDPIPER_TEST_SLOW": "4"}
 SLOWER = {"SANDPIPER_TEST_SLOW": "8"}
@@ -145,7 +148,7 @@ def read_log(path, run_name):
         total.times.append((test.get("duration") or 0, label))
         out, result = test.get("stdout", ""), test["result"]
         if result == "INTERRUPT" and not seconds_left():
-            total.skipped.append((label, TOO_LATE))
+            total.skipped.append((label, why_not()))
         elif re.search(r"^1\.\.\d+", out, re.MULTILINE) or re.search(r"^(not )?ok \d", out, re.M):
             passed, failed, skipped = read_tap(out)
             for why in re.findall(r"(?:^#.*\n)+^not ok.*", out, re.M):
@@ -168,22 +171,40 @@ def read_log(path, run_name):
     return total
 
 
+def why_not():
+    return TOO_LATE if signals == 0 else INTERRUPTED
+
+
+def interrupt(*_):
+    """What runs ends, nothing else begins, and main() removes what the check has made."""
+    global signals
+    signals += 1
+    for process in list(running):
+        process.terminate() if signals == 1 else process.kill()
+
+
 def seconds_left():
-    return max(MINUTES * 60 - (time.monotonic() - BEGAN), 0)
+    return 0 if signals else max(MINUTES * 60 - (time.monotonic() - BEGAN), 0)
 
 
 def call(run, command, behind=False, shown=False):
     """Runs to the end, or until CHECK_MINUTES are over; what it printed is in stdout, unless it is shown."""
+    if signals:
+        return subprocess.CompletedProcess(command, -signal.SIGTERM, "")
     nice = ("nice",) if behind else ()
     env = {**SLOW, **RANDOM, **os.environ, **run.env}
     with subprocess.Popen([*nice, *run.wrap, *map(str, command)], cwd=run.source, env=env,
                           stdout=None if shown else subprocess.PIPE,
                           stderr=None if shown else subprocess.STDOUT, text=True, errors="replace") as process:
+        running.add(process)
+        if signals:
+            process.terminate()
         try:
             out, _ = process.communicate(timeout=seconds_left() if MINUTES < float("inf") else None)
         except subprocess.TimeoutExpired:
             process.terminate()  # meson ends its tests and writes its log
             out, _ = process.communicate()
+        running.discard(process)
     return subprocess.CompletedProcess(command, process.returncode, out)
 
 
@@ -237,7 +258,7 @@ def run_tests(run, names, width):
         return Sum(failed=[f"{run.name}: meson test ended with {done.returncode}"])
     total = read_log(log, run.name)
     if not seconds_left():
-        total.skipped.append((f"{run.name}: what comes after these", TOO_LATE))
+        total.skipped.append((f"{run.name}: what comes after these", why_not()))
     elif done.returncode not in (0, total.excused) and not total.failed:
         total.failed.append(f"{run.name}: meson test ended with {done.returncode}")
     listed = call(run, ["meson", "test", "-C", run.build, "--no-rebuild", "--list", *suites, *names]).stdout.count(" / ")
@@ -247,9 +268,9 @@ def run_tests(run, names, width):
 
 
 def perform(run, building):
-    if not seconds_left():
-        return Sum(skipped=[(run.name, TOO_LATE)])
     error = building.result()
+    if not seconds_left():
+        return Sum(skipped=[(run.name, why_not())])
     began = time.monotonic()
     if not run.behind:
         print(f"== {run.name}: {' '.join(run.suites)}", flush=True)
@@ -288,17 +309,22 @@ def own_temporary(stack):
     """TMPDIR of all programs. ext4 without a journal tries, for each new file, all that were deleted in the last minutes in
     the same part of the disk, which can take longer than the tests; below chattr's T each directory has a part of its own."""
     directory = tempfile.mkdtemp(prefix="sp-check-")
-    stack.callback(remove_empty, directory)
+    stack.callback(remove, directory)
     os.chmod(directory, 0o1777)
     if shutil.which("chattr"):
         subprocess.run(["chattr", "+T", directory], capture_output=True)  # fails on most other file systems
     os.environ["TMPDIR"] = tempfile.tempdir = directory
 
 
-def remove_empty(directory):
-    """What a test has left may be a mount of the user's files."""
-    with contextlib.suppress(OSError):
-        os.rmdir(directory)
+def remove(directory):
+    """Removes it with what tests have left there, except mounts, which may be the user's files."""
+    with open("/proc/self/mountinfo") as mounts:
+        if any(f" {directory}/" in line for line in mounts):
+            print(f"{directory} stays: something is mounted there")
+            return
+    # Of any depth, and with any modes.
+    subprocess.run(["chmod", "-R", "u+rwx", directory], stderr=subprocess.DEVNULL)
+    subprocess.run(["rm", "-rf", "--one-file-system", directory])
 
 
 def staged_copy(user):
@@ -341,7 +367,7 @@ def identity_runs(everything, stack):
     if os.geteuid() == 0:
         user = pwd.getpwnam(os.environ.get("SANDPIPER_CHECK_USER", "nobody"))
         stage = staged_copy(user)
-        stack.callback(shutil.rmtree, stage, ignore_errors=True)
+        stack.callback(remove, stage)
         more = ("e2e", "escape", "unit", "guest", "fuzz", "compat", "packages") if everything else ("identity",)
         again = {} if everything else {"SANDPIPER_TEST_AGAIN": "1"}
         yield from user_runs(stage, user, ("golden", *more), userns, beside=not everything, again=again)
@@ -383,6 +409,8 @@ def main():
     if wanted != "all":
         RANDOM.update(FEW)
     print("SANDPIPER_TEST_SEED=" + {**RANDOM, **os.environ}["SANDPIPER_TEST_SEED"], flush=True)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, interrupt)
     with contextlib.ExitStack() as stack:
         if wanted != "packaging":
             own_temporary(stack)
@@ -398,7 +426,7 @@ def main():
     for name in total.failed:
         print(f"failed   {name}")
     print(f"{total.passed} passed, {len(total.failed)} failed")
-    late = any(reason == TOO_LATE for _, reason in total.skipped)  # what did not run is not passed
+    late = any(reason in (TOO_LATE, INTERRUPTED) for _, reason in total.skipped)  # what did not run is not passed
     return 1 if total.failed or late or not total.passed else 0
 
 

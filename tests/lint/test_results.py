@@ -51,13 +51,59 @@ class Lines(unittest.TestCase):
         self.assertEqual(printed(All), ["ok 1 - All # SKIP root: needed"])
 
 
+def load_check():
+    spec = importlib.util.spec_from_file_location("check", ROOT / "build-aux" / "check.py")
+    check = sys.modules["check"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(check)
+    return check
+
+
 class Read(unittest.TestCase):
     def test_a_skip_of_cmocka_has_its_reason(self):
-        spec = importlib.util.spec_from_file_location("check", ROOT / "build-aux" / "check.py")
-        check = sys.modules["check"] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(check)
         text = "TAP version 13\n1..3\n# skipped: root: needed\nnot ok 1 # SKIP one\nok 2 - two\nok 3 # SKIP three\nok 4 - four # SKIP why\n"
-        self.assertEqual(check.read_tap(text), (1, [], [("one", "root: needed"), ("three", "no reason given"), ("four", "why")]))
+        self.assertEqual(load_check().read_tap(text), (1, [], [("one", "root: needed"), ("three", "no reason given"), ("four", "why")]))
+
+
+class End(unittest.TestCase):
+    def test_what_tests_left_is_removed_whatever_its_depth_and_modes(self):
+        here = os.open(".", os.O_PATH)
+        self.addCleanup(os.close, here)
+        self.addCleanup(os.fchdir, here)
+        directory = tempfile.mkdtemp(prefix="sp-end-")
+        os.chdir(directory)
+        for _ in range(1500):
+            os.mkdir("deep")
+            os.chdir("deep")
+        os.fchdir(here)
+        for name, target in (("closed", None), ("symlink", "/")):
+            path = os.path.join(directory, name)
+            os.symlink(target, path) if target else os.makedirs(path + "/below")
+        os.chmod(os.path.join(directory, "closed"), 0)
+        load_check().remove(directory)
+        self.assertFalse(os.path.exists(directory))
+
+    def test_an_interrupt_ends_what_runs_and_what_would_follow(self):
+        """The directory of temporary files is gone, and each run is named that was not made."""
+        script = f"""
+import sys, threading, signal, os
+sys.path.insert(0, {str(ROOT / "build-aux")!r})
+import check
+def planned(wanted, stack):
+    yield check.Run("one", ("unit",), check.ROOT / "none", setup=("--help",))
+    yield check.Run("two", ("unit",), check.ROOT / "none")
+def build(run, behind):
+    if run.name == "one":
+        print(os.environ["TMPDIR"], flush=True)
+        os.kill(os.getpid(), signal.SIGTERM)
+    check.call(run, ["sleep", "1000"])
+check.planned, check.build, check.run_tests = planned, build, lambda *_: check.call(planned, ["sleep", "1000"])
+sys.argv = ["check.py", "quick"]
+sys.exit(check.main())
+"""
+        done = subprocess.run([sys.executable, "-B", "-c", script], capture_output=True, text=True, timeout=600)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertEqual(done.stdout.count("not run: the check was interrupted"), 2, done.stdout)
+        self.assertFalse(os.path.exists(done.stdout.splitlines()[1]))
 
 
 class Tools(unittest.TestCase):
