@@ -36,7 +36,7 @@ for group in "$@"; do
         wanted="$wanted build-essential debhelper git libcmocka-dev"
         ;;
     image)
-        wanted="$wanted mmdebstrap debian-archive-keyring"
+        wanted="$wanted mmdebstrap debian-archive-keyring uidmap"
         command -v npm >/dev/null 2>&1 || wanted="$wanted npm"
         ;;
     packaging) # containers; an emulated machine
@@ -59,12 +59,15 @@ if ! command -v dpkg-query >/dev/null 2>&1; then
     exit 0
 fi
 
-missing=""
-for package in $wanted; do
-    # One line for each architecture. dpkg also knows packages that are not-installed.
-    dpkg-query -W -f '${db:Status-Status}\n' "$package" 2>/dev/null | grep -qx installed ||
-        missing="$missing $package"
-done
+find_missing() {
+    missing=""
+    for package in $wanted; do
+        # One line for each architecture. dpkg also knows packages that are not-installed.
+        dpkg-query -W -f '${db:Status-Status}\n' "$package" 2>/dev/null | grep -qx installed ||
+            missing="$missing $package"
+    done
+}
+find_missing
 [ -n "$missing" ] || exit 0
 
 as_root=""
@@ -76,8 +79,25 @@ if [ "$(id -u)" -ne 0 ]; then
         exit 0
     fi
 fi
-echo "installing:$missing"
+echo "deps.sh: installing$missing"
 case $missing in *:arm64*) $as_root dpkg --add-architecture arm64 ;; esac
-$as_root apt-get update -qq
-$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing \
-    >/dev/null
+# Another program may hold apt's or dpkg's lock, as the upgrades of a new machine do. apt itself waits for dpkg's only.
+apt="$as_root env LC_ALL=C DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=900"
+echo "deps.sh: updating the list of packages"
+tries=180
+while ! said=$($apt update -qq 2>&1); do
+    tries=$((tries - 1))
+    case $said in
+    *"Could not get lock"*) [ "$tries" -gt 0 ] && echo "deps.sh: waiting for another apt to end" && sleep 5 && continue ;;
+    esac
+    echo "deps.sh: apt-get update failed: $said" >&2
+    exit 1
+done
+# A line for each package, because they may take minutes. What is installed then is the status.
+$apt install -y --no-install-recommends -o Dpkg::Use-Pty=0 $missing |
+    sed -un 's/^Get:\([0-9]*\) [^ ]* [^ ]* [^ ]* \([^ ]*\) .*/  \1 downloading \2/p; s/^\(Need to get .*\|Setting up .*\|Waiting for .*\)/  \1/p'
+find_missing
+if [ -n "$missing" ]; then
+    echo "deps.sh: apt-get could not install$missing: see its message above" >&2
+    exit 1
+fi
