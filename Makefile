@@ -18,7 +18,7 @@ help:
 	@echo 'make check-all    every suite: as root, as a user, in a user namespace, at level container, with sanitizers'
 	@echo '                  CASES="NAME..." runs only those tests of a check'
 	@echo "make check-cpython  CPython's own tests, inside the sandbox and outside of it (half an hour; CASES=test_re)"
-	@echo 'make check-fresh  every target on a Debian that has nothing, as root; takes more than an hour'
+	@echo 'make check-fresh  every target on a Debian that has nothing, as root; takes more than two hours'
 	@echo 'make soak         a thousand servers, ended at random moments (LIVES=N)'
 	@echo 'make check-denied   the end-to-end tests without Landlock, clone3, cgroups, …; takes long'
 	@echo 'make check-aarch64  a cross build for 64-bit ARM (adds that architecture to apt)'
@@ -94,6 +94,7 @@ image:
 
 format:
 	build-aux/deps.sh check
+	python3 tests/lint/c_files.py fetch .
 	python3 tests/lint/c_files.py write .
 
 install: all
@@ -105,4 +106,4 @@ uninstall:
 	@[ -n "$(DESTDIR)" ] || sh build-aux/allow_namespaces.sh remove
 
 clean:
-	rm -rf $(BUILD) dist build-deb build-dist build-aarch64 build-asan build-clang build-fuzz
+	rm -rf $(BUILD) dist build-deb build-dist build-aarch64 build-asan build-clang build-format build-fuzz

@@ -2,6 +2,7 @@
 
     c_files.py format SOURCE_ROOT
     c_files.py write SOURCE_ROOT                formats the files
+    c_files.py fetch SOURCE_ROOT                installs this clang-format in SOURCE_ROOT/build-format, with pip, where it is missing
     c_files.py tidy SOURCE_ROOT BUILD_ROOT      (BUILD_ROOT: a directory configured with clang)
 
 BUILD_ROOT/tidy has a file for each input in which clang-tidy found nothing; it does not read the same once more.
@@ -23,19 +24,44 @@ import tempfile
 
 VERSION = "14."  # Debian 12's; 19 lays out some macros in another way, and finds faults in other things
 DIRECTORIES = ("base", "schema", "rpc", "record", "sandbox", "guest", "tools", "bridge", "cli", "tests")
+FETCHED = "build-format"
+WHEEL = "14.0.6"
+PINNED = f"clang-format=={WHEEL} --hash=sha256:d7c1c5e404c58e55f0170f01b3c5611dce6c119e62b5d1020347e0ad97d5a047 " \
+    "--hash=sha256:dbfd60528eb3bb7d7cfe8576faa70845fbf93601f815ef75163d36606e87f388\n"  # for x86-64 and 64-bit ARM
 NODES = os.environ.get("SANDPIPER_TEST_NODES")
 INCLUDE = re.compile(rb'^ *# *include *["<]([^">]+)', re.M)
 
 
-def need(tool):
-    if not shutil.which(tool):
+def version_of(program):
+    said = subprocess.run([program, "--version"], capture_output=True, text=True).stdout
+    return (re.search(r"version ([\w.]+)", said) or ["", "unknown"])[1]
+
+
+def need(tool, root):
+    """The program of this name that has the version: of the system, or that of `fetch`."""
+    programs = [path for path in (shutil.which(tool), shutil.which(root / FETCHED / "bin" / tool)) if path]
+    if not programs:
         print(f"{tool}: not installed")
         sys.exit(77)
-    said = subprocess.run([tool, "--version"], capture_output=True, text=True).stdout
-    found = re.search(r"version ([\w.]+)", said)
-    if not found or not found[1].startswith(VERSION):
-        print(f"{tool}: version {found[1] if found else 'unknown'}, not version {VERSION}*, for which the files are written")
-        sys.exit(77)
+    for program in programs:
+        if version_of(program).startswith(VERSION):
+            return program
+    more = ": make format installs it" if tool == "clang-format" else ""
+    print(f"{tool}: version {version_of(programs[0])}, not version {VERSION}*, for which the files are written{more}")
+    sys.exit(77)
+
+
+def fetch(root):
+    """Debian 13 has no package of it."""
+    if any(version_of(path).startswith(VERSION) for path in (shutil.which("clang-format"), shutil.which(root / FETCHED / "bin/clang-format")) if path):
+        return 0
+    print(f"c_files.py: installing clang-format {WHEEL} in {FETCHED}", flush=True)
+    for command in ([sys.executable, "-m", "venv", root / FETCHED],
+                    [root / FETCHED / "bin" / "pip", "install", "--quiet", "--only-binary=:all:", "--require-hashes", "-r", "/dev/stdin"]):
+        if subprocess.run(command, input=PINNED, text=True).returncode:
+            print(f"c_files.py: cannot install clang-format {WHEEL}: see the message above; Debian 12 has it as a package")
+            return 1
+    return 0
 
 
 def report(done):
@@ -45,9 +71,9 @@ def report(done):
 
 
 def run_format(root, *options):
-    need("clang-format")
+    program = need("clang-format", root)
     files = [str(path) for directory in DIRECTORIES for path in sorted((root / directory).rglob("*.[ch]"))]
-    return report(subprocess.run(["clang-format", *options, *files], capture_output=True))
+    return report(subprocess.run([program, *options, *files], capture_output=True))
 
 
 def read_of(path, tops, found, system):
@@ -76,7 +102,7 @@ def read_by_tidy(once, ours, tops, settings):
 
 
 def check_tidy(root, build):
-    need("clang-tidy")
+    need("clang-tidy", root)
     commands = json.loads((build / "compile_commands.json").read_text())
     if not any("clang" in entry["command"].split()[0] for entry in commands):
         print("clang: the build directory is not configured with it")
@@ -111,6 +137,8 @@ def check_tidy(root, build):
 
 if __name__ == "__main__":
     source = pathlib.Path(sys.argv[2]).resolve()
+    if sys.argv[1] == "fetch":
+        sys.exit(fetch(source))
     if sys.argv[1] != "tidy":
         sys.exit(run_format(source, *(("-i",) if sys.argv[1] == "write" else ("--dry-run", "--Werror"))))
     sys.exit(check_tidy(source, pathlib.Path(sys.argv[3]).resolve()))

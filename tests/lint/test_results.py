@@ -108,7 +108,7 @@ sys.exit(check.main())
 
 class Tools(unittest.TestCase):
     def test_of_another_version_they_check_and_change_nothing(self):
-        for tool, *arguments in ("clang-format", "write", ROOT), ("clang-format", "format", ROOT), ("clang-tidy", "tidy", ROOT, "build"):
+        for tool, *arguments in ("clang-format", "write", "."), ("clang-format", "format", "."), ("clang-tidy", "tidy", ".", "build"):
             with self.subTest(arguments[0]), tempfile.TemporaryDirectory() as directory:
                 place = pathlib.Path(directory)
                 (place / tool).write_text("#!/bin/sh\necho Debian version 19.1.7\n[ $1 = --version ] || /usr/bin/touch changed\n")
