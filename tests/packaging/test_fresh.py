@@ -1,11 +1,13 @@
 """Every target of the Makefile, and what README.md and docs/INSTALL.md tell a user to type, on a machine that has nothing.
 
 Each case has a root directory of its own with Debian's required packages, apt, make and this source. mmdebstrap makes
-it from this machine's source of Debian packages, in this machine's release. Commands come from the Makefile and from
-the document; long ones run in part. Needs root, and about an hour: each case installs and builds what a new contributor
-would. The cases share downloaded packages.
+it from this machine's source of Debian packages, in this machine's release; `make check` runs in Debian 12 and 13, as a
+new contributor's. Commands come from the Makefile and from the document; long ones run in part. Needs root, and about
+two hours: each case installs and builds what a new contributor would. The cases share downloaded packages.
 """
+import argparse
 import ctypes
+import functools
 import json
 import os
 import pathlib
@@ -47,7 +49,6 @@ LEFT_OUT = {
     "all": "is what `make` makes",
     "help": "prints a text",
     "clean": "removes directories",
-    "check": "installs what check-quick installs",
     "check-all": "installs what check-quick installs",
     "check-asan": "installs what check-quick installs",
     "check-denied": "installs what check-quick installs",
@@ -113,18 +114,25 @@ def setUpModule():
     temp = tempfile.TemporaryDirectory(prefix="sp-fresh-")
     unittest.addModuleCleanup(temp.cleanup)
     directory = pathlib.Path(temp.name)
-    base = directory / "base"
     (directory / "archives" / "partial").mkdir(parents=True)
-    sources = directory / "sources.list"
-    sources.write_text(images.sources(release()))
+    base = base_of(release())
+
+
+@functools.lru_cache(maxsize=None)
+def base_of(suite):
+    """A root directory with nothing but this release and the source."""
+    target = directory / f"base-{suite}"
+    sources = directory / f"{suite}.list"
+    sources.write_text(images.sources(suite))
     keep = ('Acquire::Languages "none"', 'APT::Keep-Downloaded-Packages "true"', *images.acquire_options())
     must("mmdebstrap", "--quiet", "--variant=minbase", "--mode=root", "--include=make", "--dpkgopt=force-unsafe-io",
-         *(f"--aptopt={line}" for line in keep), release(), base, sources)
+         *(f"--aptopt={line}" for line in keep), suite, target, sources)
     for name in ("etc/resolv.conf", "etc/hosts"):
-        shutil.copy(pathlib.Path("/", name), base / name)
+        shutil.copy(pathlib.Path("/", name), target / name)
     if "NODE_EXTRA_CA_CERTS" in os.environ:
-        shutil.copy(os.environ["NODE_EXTRA_CA_CERTS"], base / AUTHORITIES)
-    copy_source(base / "src")
+        shutil.copy(os.environ["NODE_EXTRA_CA_CERTS"], target / AUTHORITIES)
+    copy_source(target / "src")
+    return target
 
 
 def environment():
@@ -145,9 +153,9 @@ class Root:
         self.path = directory / name
         must("cp", "-a", "--reflink=auto", like.path if like else base, self.path)
 
-    def sh(self, script, seconds=3600):
-        """(status, output) of a shell script in /src."""
-        done = run(*UNSHARE, "sh", "-c", ENTER, "enter", self.path, directory / "archives", "sh", "-ec", script,
+    def sh(self, script, seconds=3600, more=()):
+        """(status, output) of a shell script in /src; more: namespaces of its own."""
+        done = run(*UNSHARE, *more, "sh", "-c", ENTER, "enter", self.path, directory / "archives", "sh", "-ec", script,
                    env=environment(), timeout=seconds)
         return done.returncode, done.stdout
 
@@ -259,6 +267,44 @@ class Targets(Fresh):
         root = self.root("image")
         self.does(root, "make image")
         self.assertEqual(len(list((root.path / "src/dist").glob("sandpiper*-image-*.tar"))), 2)
+
+
+class Check(Fresh):
+    """`make check` as users have it: a login with umask 002, which the checkout has too, 1,024 descriptors, soft and hard,
+    and, once the packages are installed, no network at all, so no registry either."""
+
+    LOGIN = "exec setpriv --reuid=user --regid=user --init-groups prlimit --nofile=1024:1024 env HOME=/home/user USER=user sh -ec "
+    LOOPBACK = ("import fcntl, socket, struct; "
+                "fcntl.ioctl(socket.socket(), 0x8914, struct.pack('16sh', b'lo', 0x41))")  # SIOCSIFFLAGS: up, running
+
+    def user(self, root, script, more=()):
+        """What the script prints as that user in the checkout; it must succeed."""
+        first = f"python3 -c {shlex.quote(self.LOOPBACK)}; " if more else ""
+        status, said = root.sh(first + self.LOGIN + shlex.quote(f"umask 002; cd; cd sandpiper; {script}"), 6 * 3600, more)
+        lines = [line for line in said.splitlines() if re.match(r"(skipped|flaky|failed) |\d+ passed", line)]
+        print("".join(f"# {line}\n" for line in lines), end="", flush=True)
+        self.assertEqual(status, 0, f"{script}\n{said[-6000:]}")
+        return said
+
+    def check(self, suite, packages, *targets):
+        root = self.root(f"check-{suite}", like=argparse.Namespace(path=base_of(suite)))
+        self.does(root, f"apt-get update -qq; apt-get install -qq -y --no-install-recommends sudo git python3-venv {packages}",
+                  "useradd --create-home user; echo 'user ALL=(ALL) NOPASSWD: ALL' > /etc/sudoers.d/user; "
+                  "git config --system --add safe.directory '*'",
+                  self.LOGIN + "'umask 002; cd; git clone --quiet file:///src sandpiper'")
+        self.user(root, "build-aux/deps.sh build check view release")
+        for target in targets:
+            said = self.user(root, f"make {target}", ("--net",))
+            if target == "check":
+                self.assertRegex(said, r"(?m)^[1-9]\d* passed, 0 failed$")
+                self.assertEqual([path.name for path in (root.path / "tmp").iterdir() if path.name.startswith("sp-")], [])
+
+    def test_debian_13(self):
+        """make check, again, make deb"""
+        self.check("trixie", "", "check", "check", "deb")
+
+    def test_debian_12_with_a_desktops_packages(self):
+        self.check("bookworm", "python3-httpx", "check")
 
 
 class Document(Fresh):
