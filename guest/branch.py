@@ -59,7 +59,7 @@ def serve(session, fields, fds, mask, children):
     opening.connect(session, fds)
     session.name = fields.get("name", b"").decode("utf-8", "replace")
     load("native").set_title("sp-session-" + session.name)
-    session.loop = None  # its descriptors are the session's too
+    load("descriptors").come_back(session)
     checkpoint.forget_helpers()
     checkpoint.lose(children)
     control = _socket.socket(fileno=frames.SESSION_FD)
@@ -70,10 +70,14 @@ def serve(session, fields, fds, mask, children):
     session.serve(control, session.inode)
 
 
+def fork_apart(session, fds):
+    return orphan.fork(lambda _: session.guard([], "descriptors", load("descriptors").let_go, session.pid, fds))
+
+
 def from_session(session, fields, fds):
     """An idle session was asked for a branch."""
     mask = _signal.pthread_sigmask(_signal.SIG_SETMASK, load("checkpoint").ALL_SIGNALS)
-    fork(session, (fields, fds), mask, load("checkpoint").children_status(), lambda: orphan.fork(lambda _: None))
+    fork(session, (fields, fds), mask, load("checkpoint").children_status(), lambda: fork_apart(session, fds))
     orphan.wait()
     _signal.pthread_sigmask(_signal.SIG_SETMASK, mask)
 

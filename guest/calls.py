@@ -13,7 +13,6 @@ from binascii import a2b_base64
 from _collections import deque
 from select import POLLIN, poll
 
-CALLS_FD = 72  # after the numbers of changes.py
 CHUNK = 1 << 16
 AT_ONCE = 16  # threads for calls that are awaited
 frames = load("frames")
@@ -41,12 +40,12 @@ for public in ToolError, Blob:
 
 def from_session(session, _, fds):
     """The server has sent a new socket, for this process alone."""
-    os.dup2(fds.pop(), CALLS_FD, False)
+    os.dup2(fds.pop(), frames.CALLS_FD, False)
     frames.close(fds)
-    old, socket = channel["socket"], _socket.socket(fileno=CALLS_FD)
+    old, socket = channel["socket"], _socket.socket(fileno=frames.CALLS_FD)
     if old is not None:
         old.detach()
-    channel.update(pid=session.pid, inode=os.fstat(CALLS_FD).st_ino, socket=socket, connection=Connection(socket))
+    channel.update(pid=session.pid, inode=os.fstat(frames.CALLS_FD).st_ino, socket=socket, connection=Connection(socket))
 
 
 class Waiting:
@@ -100,7 +99,7 @@ class Connection:
         """The server sees the end, and sends a new socket with the next cell."""
         self.closed = True
         try:
-            if os.fstat(CALLS_FD).st_ino == channel["inode"]:
+            if os.fstat(frames.CALLS_FD).st_ino == channel["inode"]:
                 self.socket.shutdown(_socket.SHUT_RDWR)
         except OSError:
             pass
@@ -109,7 +108,7 @@ class Connection:
         """An interrupt in the middle leaves half a frame, after which nothing else can be sent."""
         view = memoryview(frame)
         try:
-            if os.fstat(CALLS_FD).st_ino != channel["inode"]:
+            if os.fstat(frames.CALLS_FD).st_ino != channel["inode"]:
                 raise OSError
             while view:
                 view = view[self.socket.send(view):]

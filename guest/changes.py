@@ -33,7 +33,6 @@ IMAGES_MAX = 2000  # entries of the current directory that are checked for image
 WORD = 8  # bytes of a pointer, on the supported machines
 COUNTER_AT = 3 * WORD  # in a dict: after the head of the object and the number of items
 NO_DIRECTORY = -1  # the descriptor that marks a relative path as such
-GREETING_FD, KEEPER_FD = 70, 71  # after the number of opening.py
 frames = load("frames")
 state = {"names": [], "ids": [], "version": None, "counter": None, "touched": {}, "stamps": {}, "root": ""}
 awaited = {}  # thread → [the place that it has touched last]: with its next event, that is over
@@ -63,21 +62,13 @@ def flush(namespace):
             pass  # closed, detached, or the disk is full
 
 
-def descriptors():
-    """Those of this process, and where the isolation level has no /proc, all that there can be: readlink works there too."""
-    try:
-        return map(int, os.listdir("/proc/self/fd"))
-    except PermissionError:
-        return range(os.sysconf("SC_OPEN_MAX"))
-
-
 def reopen(root, names, result):
     """Lets descriptors that stayed with the file as it was before an undo refer to the one that the undo has put there.
 
     As the variables went back, so do files that they have open. SQLite refuses to write then, and is named.
     """
     names, replaced = os.fsdecode(names).split("\0"), []
-    for fd in descriptors():
+    for fd in load("descriptors").all_open():
         try:
             path = os.readlink("/proc/self/fd/%d" % fd)
             whole = path.removesuffix(" (deleted)")
@@ -221,10 +212,10 @@ def connect(session):
         return
     try:
         ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
-        greeting = _socket.socket(fileno=os.dup(GREETING_FD))
+        greeting = _socket.socket(fileno=os.dup(frames.GREETING_FD))
         greeting.sendmsg([bytes(4)], frames.rights([theirs.fileno()]))
-        os.dup2(ours.fileno(), KEEPER_FD, False)
-        keeper.update(socket=_socket.socket(fileno=KEEPER_FD), inode=os.fstat(KEEPER_FD).st_ino)
+        os.dup2(ours.fileno(), frames.KEEPER_FD, False)
+        keeper.update(socket=_socket.socket(fileno=frames.KEEPER_FD), inode=os.fstat(frames.KEEPER_FD).st_ino)
         for end in ours, theirs, greeting:
             end.close()
     except OSError as error:
@@ -239,7 +230,7 @@ def tell(kind, path, target=""):
         return
     try:
         with keeper["lock"]:
-            if os.fstat(KEEPER_FD).st_ino != keeper["inode"]:
+            if os.fstat(frames.KEEPER_FD).st_ino != keeper["inode"]:
                 raise OSError  # the code has closed it
             keeper["sent"] += 1
             number = keeper["sent"]

@@ -22,6 +22,7 @@ P_PID = os.P_PID
 theirs = IMPORTED["os"]  # the os that code sees
 lost = {}  # the wait status of children of processes that this one has replaced; None: of any of them
 orphan = load("orphan")
+descriptors = load("descriptors")
 branch = load("branch")
 
 
@@ -85,6 +86,7 @@ def make(session, control, cell):
     while copy is None:
         verb, session.pid = "resumed", os.getpid()
         drain(control)
+        descriptors.come_back(session)
         forget_helpers()
         lose(children)
         copy = fork(session, mask, children)
@@ -204,16 +206,19 @@ def other_threads():
 def fork(session, mask, children):
     """Returns the copy's pid, 0 if there is none, and None in a copy that has woken."""
     try:
-        return orphan.fork(sleep, (session, mask, children), not session.tied_to)
+        more = descriptors.are_more()
+        return orphan.fork(sleep, (session, mask, children, more), not session.tied_to and not more)
     except BaseException:
         return 0
 
 
-def sleep(woken, session, mask, children):
+def sleep(woken, session, mask, children, more):
     """Sleeps until init signals that the session is gone; code of the session could send that signal too.
 
     woken: the first signal, if orphan.fork has waited for it.
     """
+    if more:
+        session.guard([], "descriptors", descriptors.let_go, session.pid)
     if woken is None:
         try:
             os.setsid()

@@ -8,7 +8,6 @@ try:
 except ImportError:  # a trimmed Python
     faulthandler = None
 
-TRACE_FD = 69  # after the numbers of streams.py
 TRACE_SIGNAL = _signal.SIGURG  # while memory runs out: the code itself may use SIGUSR1
 own = load("session")
 frames = load("frames")
@@ -36,8 +35,8 @@ def connect(session, fds):
     session.inode = os.fstat(frames.SESSION_FD).st_ino
     streams.connect(fds[1], fds[2])
     if len(fds) > 3 and faulthandler is not None:
-        session.trace_fd = os.dup2(fds[3], TRACE_FD, False)
-    session.greets = len(fds) > 4 and os.dup2(fds[4], load("changes").GREETING_FD, False)
+        session.trace_fd = os.dup2(fds[3], frames.TRACE_FD, False)
+    session.greets = len(fds) > 4 and os.dup2(fds[4], frames.GREETING_FD, False)
     frames.close(fds)
 
 
@@ -61,9 +60,9 @@ def prepare(options):
     load("zygote").reseed()
     load("watch").begin()
     if faulthandler is not None:  # what it writes to comes with the other descriptors
-        faulthandler.enable(TRACE_FD, all_threads=False)
+        faulthandler.enable(frames.TRACE_FD, all_threads=False)
         for number in (_signal.SIGUSR1, TRACE_SIGNAL):
-            faulthandler.register(number, file=TRACE_FD, all_threads=False)
+            faulthandler.register(number, file=frames.TRACE_FD, all_threads=False)
     refused = native.confine(load("zygote").ruleset_fd)
     if "landlock-optional" in options:
         refused = None

@@ -18,7 +18,7 @@ PREAMBLE = """def _define(source, name, line, flags):
         pass
 
 """
-CELLS_FD = 70  # after the number of opening.py
+CELLS_FD = load("frames").CELLS_FD
 written = {"count": -1}
 
 

@@ -20,8 +20,8 @@ try:
 except ImportError:  # a trimmed Python
     ioctl = None
 
-SPARE = 65  # duplicates of the pipes, from which a closed 1 or 2 is restored
-NULL_FD = 68
+frames = load("frames")
+SPARES = {1: frames.OUT_FD, 2: frames.ERR_FD}  # duplicates of the pipes, from which a closed 1 or 2 is restored
 TMP = os.environ.get("TMPDIR", "/tmp")  # before code can change it
 LINES_MAX = 1000  # of one call that are written one by one
 BLOCK_S = 0.02  # then: the longest that a line waits for the next one
@@ -147,7 +147,7 @@ def make_stdin():
 def prepare():
     """Makes all that needs no real pipes; one pipe stands in for them, as objects remember its kind."""
     null = os.open("/dev/null", os.O_RDWR)
-    os.dup2(null, NULL_FD, False)
+    load("descriptors").prepare(null)
     os.dup2(null, 0)
     os.close(null)
     pipe = os.pipe()
@@ -164,7 +164,7 @@ def prepare():
 def connect(stdout_fd, stderr_fd):
     for target, fd in ((1, stdout_fd), (2, stderr_fd)):
         os.dup2(fd, target)
-        os.dup2(fd, SPARE + target, False)
+        os.dup2(fd, SPARES[target], False)
         inodes[target] = os.fstat(fd).st_ino
     order["one_pipe"] = inodes[1] == inodes[2]
 
@@ -245,7 +245,7 @@ def restore():
                 continue
         except OSError:
             pass
-        os.dup2(SPARE + target, target)
+        os.dup2(SPARES[target], target)
         flush_both()
 
 
@@ -272,7 +272,7 @@ def give_stdin(data):
 
 def clear_stdin():
     global stdin_stale
-    os.dup2(NULL_FD, 0)
+    os.dup2(frames.NULL_FD, 0)
     make_stdin()
     stdin_stale = False
 

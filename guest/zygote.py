@@ -24,7 +24,7 @@ IDLE_S = 0.02  # a call should have the processor to itself
 # counts them until then.
 FLIGHT_PAUSES_S = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 # In this order what each call writes is on fewest pages.
-ALWAYS = ("orphan", "session", "opening", "stack", "watch")
+ALWAYS = ("orphan", "descriptors", "session", "opening", "stack", "watch")
 SELDOM = (
     "display", "outcome", "trace", "distributions", "pattern", "hints", "forms", "images", "figures", "packages", "spawn",
     "awaiting", "warned", "program", "notebook", "timing", "shell", "machine", "shown",

@@ -107,6 +107,7 @@ static const uint32_t descriptor_commands[] = {
     F_SETLKW,    F_OFD_GETLK,     F_GETOWN,      F_GETOWN_EX, /* glibc's F_GETOWN uses it */
     F_GETLEASE,  F_SETPIPE_SZ,    F_GETPIPE_SZ,  F_ADD_SEALS,
     F_GET_SEALS, F_GET_RW_HINT,   F_SET_RW_HINT, /* databases: how long a file's data lives */
+    1027, /* F_DUPFD_QUERY, Linux 6.10: whether two descriptors are one; guest/descriptors.py */
 };
 
 /* Without MADV_MERGEABLE (see PR_SET_MEMORY_MERGE) and without root's MADV_HWPOISON and

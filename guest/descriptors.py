@@ -1,0 +1,284 @@
+"""What a state of the session keeps of open descriptors, so that what the session closes is closed.
+
+A fork shares each open file description with its session: a checkpoint that merely slept would keep readers of a pipe
+waiting, and ports and locks taken, and its positions in files would move on with the session. So before it sleeps it
+lets go, and opens anew when it comes back:
+
+- Of a regular file, and of a pipe with both ends in the session, it holds the place alone (O_PATH): no lock, no position,
+  no reader and no writer. It knows how and where each was open.
+- A pair of sockets with both ends in the session, such as an event loop's own, becomes a new pair with the same in it,
+  and an epoll instance a new one that watches the same.
+- Of any other pipe, socket or terminal a dead socket takes the number, which reads as the end of a file: who is at the
+  other end belongs to the session, and ends with it. The next result names the variables.
+
+What has no other end (directories, devices, counters, timers) stays shared.
+"""
+import os
+import stat
+import _socket
+from _io import BufferedRandom, BufferedReader, BufferedWriter, FileIO, TextIOWrapper
+from select import POLLNVAL, epoll, poll
+from struct import pack
+
+frames = load("frames")
+native = load("native")
+OURS = frozenset((0, 1, 2, *frames.RESERVED))
+SAME_DESCRIPTION = 1027  # F_DUPFD_QUERY, since Linux 6.10
+NOT_AGAIN = os.O_CREAT | os.O_EXCL | os.O_TRUNC | os.O_NOFOLLOW | os.O_TMPFILE
+TERMINALS = (5, *range(136, 144))  # major numbers of /dev/ptmx and /dev/pts
+EPOLL_CTL = {"x86_64": (233, "=IQ"), "aarch64": (21, "@IQ")}  # a struct epoll_event is packed on the first alone
+ADD = 1  # EPOLL_CTL_ADD
+PEEK = _socket.MSG_PEEK | _socket.MSG_DONTWAIT
+IN_PAIR_MAX = 1 << 20  # bytes that are looked for in an end of a pair
+SHOWN = 5  # variables whose connections do not come back
+DEPTH, WIDTH = 3, 100  # of the search for them
+NUMBERS = ("fd", "_fd", "_handle", "child_fd")  # attributes that hold a descriptor as a number
+HOLDERS = (_socket.socket, FileIO, BufferedReader, BufferedWriter, BufferedRandom, TextIOWrapper)
+places = {}  # descriptor → (flags, position or None, whether children inherit it, of which it is a duplicate or None)
+pairs = []  # (type, and for each end its descriptors, whether it blocks, and what is in it)
+watches = {}  # descriptor of an epoll instance → what it watches, or None if that is not known
+gone = {}  # descriptor → whether who reads it takes the end of a file for what it is
+
+
+def prepare(null):
+    """Takes the driver's numbers, before code can get one of them."""
+    for fd in frames.RESERVED:
+        os.dup2(null, fd, False)
+    ours, theirs = _socket.socketpair()
+    theirs.close()
+    os.dup2(ours.fileno(), frames.DEAD_FD, False)
+    ours.close()
+
+
+def all_open():
+    """The descriptors of this process. Where it may not list them, it asks for each number that it can have."""
+    try:
+        return [fd for fd in map(int, os.listdir("/proc/self/fd")) if is_open(fd)]
+    except OSError:
+        numbers, most = poll(), os.sysconf("SC_OPEN_MAX")
+        for fd in range(most):
+            numbers.register(fd, 0)
+        return sorted(set(range(most)).difference(fd for fd, event in numbers.poll(0) if event & POLLNVAL))
+
+
+def is_open(fd):
+    try:
+        return os.fstat(fd) is not None
+    except OSError:
+        return False  # the one that has listed them
+
+
+def are_more():
+    """Whether code may have any open."""
+    try:
+        count = os.stat("/proc/self/fd").st_size  # 0 before Linux 6.2
+    except OSError:
+        count = 0
+    return (count or len(all_open())) != len(OURS)
+
+
+def let_go(maker, keep=()):
+    """In a fork of the process maker. keep: what the fork needs itself."""
+    for table in places, pairs, watches, gone:
+        table.clear()
+    dead = os.fstat(frames.DEAD_FD)
+    found = {fd: os.fstat(fd) for fd in all_open() if fd not in OURS and fd not in keep}
+    kinds = {fd: kind_of(fd, what, maker) for fd, what in found.items() if not os.path.samestat(what, dead)}
+    find_whole(kinds, found)
+    note_places([fd for fd, kind in kinds.items() if kind == "place"], found)
+    for fd, kind in kinds.items():
+        inheritable = os.get_inheritable(fd)
+        if kind == "place":
+            put(fd, os.O_PATH, inheritable)
+        elif kind:
+            if kind != "whole":
+                gone[fd] = is_stream(fd)
+            os.dup2(frames.DEAD_FD, fd, inheritable)
+
+
+def kind_of(fd, found, maker):
+    mode = found.st_mode
+    if stat.S_ISREG(mode):
+        return "" if native.flags_of(fd) & os.O_PATH else "place"
+    if stat.S_ISFIFO(mode):
+        return "pipe" if found.st_dev == os.fstat(frames.OUT_FD).st_dev else "end"  # one with a name
+    if stat.S_ISCHR(mode):
+        return "end" if os.major(found.st_rdev) in TERMINALS else ""
+    if stat.S_ISSOCK(mode):
+        return "pair" if is_of_pair(fd, maker) else "end"
+    if not stat.S_IFMT(mode) and os.readlink("/proc/self/fd/%d" % fd) == "anon_inode:[eventpoll]":
+        watches[fd] = watched_by(fd)
+    return ""
+
+
+def of_socket(fd, what):
+    socket = _socket.socket(fileno=os.dup(fd))
+    try:
+        return what(socket)
+    finally:
+        socket.close()
+
+
+def is_of_pair(fd, maker):
+    """Whether that process has made it by socketpair(2): then it is connected to one without a name, unix(7)."""
+    return of_socket(fd, lambda socket: socket.family == _socket.AF_UNIX and not socket.getsockname() and socket.getsockopt(
+        _socket.SOL_SOCKET, _socket.SO_PEERCRED, 4) == pack("=i", maker))
+
+
+def is_stream(fd):
+    return not stat.S_ISSOCK(os.fstat(fd).st_mode) or of_socket(fd, lambda socket: (
+        socket.type == _socket.SOCK_STREAM and not socket.getsockopt(_socket.SOL_SOCKET, _socket.SO_ACCEPTCONN)))
+
+
+def find_whole(kinds, found):
+    """Pipes and pairs with both ends in this process."""
+    ends = {}
+    for fd, kind in kinds.items():
+        if kind in ("pipe", "pair"):
+            end = native.flags_of(fd) & os.O_ACCMODE if kind == "pipe" else kind
+            ends.setdefault((found[fd].st_ino, end), []).append(fd)
+    for (inode, end), fds in ends.items():
+        # socketpair(2) makes one socket right after the other.
+        other = ends.get({os.O_RDONLY: (inode, os.O_WRONLY), "pair": (inode + 1, "pair")}.get(end))
+        if not other:
+            continue
+        if end != "pair":
+            kinds.update(dict.fromkeys(fds + other, "place"))
+        elif None in watches.values():
+            kinds.update(dict.fromkeys(fds + other, ""))  # an epoll instance that cannot be made anew watches this pair
+        else:
+            kinds.update(dict.fromkeys(fds + other, "whole"))
+            pairs.append((of_socket(fds[0], lambda socket: socket.type), snapshot(fds), snapshot(other)))
+
+
+def snapshot(fds):
+    """Of one end of a pair."""
+    return [(fd, os.get_inheritable(fd)) for fd in fds], os.get_blocking(fds[0]), of_socket(fds[0], content)
+
+
+def content(socket):
+    try:
+        return socket.recv(IN_PAIR_MAX, PEEK)  # of datagrams the first
+    except OSError:
+        return b""
+
+
+def note_places(fds, found):
+    for at, fd in enumerate(fds):
+        others = (other for other in fds[:at] if os.path.samestat(found[other], found[fd]))
+        twin = next((other for other in others if native.fcntl(fd, SAME_DESCRIPTION, other) == 1), None)
+        position = os.lseek(fd, 0, os.SEEK_CUR) if stat.S_ISREG(found[fd].st_mode) else None
+        places[fd] = native.flags_of(fd), position, os.get_inheritable(fd), twin
+
+
+def put(fd, flags, inheritable, position=None):
+    """Opens the same file once more, under the same number."""
+    new = os.open("/proc/self/fd/%d" % fd, flags)
+    try:
+        if position is not None:
+            os.lseek(new, position, os.SEEK_SET)
+        os.dup2(new, fd, inheritable)
+    finally:
+        os.close(new)
+
+
+def watched_by(fd):
+    """(descriptor, events, data) of each that an epoll instance watches, proc_pid_fdinfo(5); None: not known."""
+    if os.uname().machine not in EPOLL_CTL or not native.library:
+        return None
+    rows = []
+    try:
+        with open("/proc/self/fdinfo/%d" % fd, "rb", 0) as file:
+            lines = file.readall().splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        words = line.replace(b":", b": ").split()
+        if words[0] == b"tfd:" and is_open(int(words[1])):
+            if os.fstat(int(words[1])).st_ino == int(words[words.index(b"ino:") + 1], 16):
+                rows.append((int(words[1]), int(words[3], 16), int(words[5], 16)))
+    return rows
+
+
+def come_back(session):
+    """In a state that has become the session, or a branch. The next result names what did not come back."""
+    changed = {fd for fd in places if not open_again(fd, *places[fd])}
+    for kind, *ends in pairs:
+        new = _socket.socketpair(_socket.AF_UNIX, kind)
+        for socket, other, (fds, blocks, data) in zip(new, reversed(new), ends):
+            if data:
+                other.send(data)
+            for fd, inheritable in fds:
+                os.dup2(socket.fileno(), fd, inheritable)
+            socket.setblocking(blocks)
+    for fd, rows in watches.items():
+        watch_again(fd, rows or ())
+    if gone:
+        session.guard(session.package_notes, "connections", say, session, gone, "their connections do not come back")
+    if changed:
+        session.guard(session.package_notes, "files", say, session, changed, "their files cannot be opened again")
+    for table in places, pairs, watches, gone:
+        table.clear()
+
+
+def open_again(fd, flags, position, inheritable, twin):
+    try:
+        if twin is None:
+            put(fd, flags & ~NOT_AGAIN, inheritable, position)
+        else:
+            os.dup2(twin, fd, inheritable)
+        return True
+    except OSError:  # it has another mode or owner now
+        return False
+
+
+def watch_again(fd, rows):
+    number, form = EPOLL_CTL[os.uname().machine]
+    new = epoll()
+    os.dup2(new.fileno(), fd, os.get_inheritable(fd))
+    new.close()
+    for other, events, data in rows:
+        if gone.get(other, True):  # else it would be told of an end that it never takes
+            native.syscall(number, fd, ADD, other, pack(form, events, data))
+
+
+def say(session, fds, what):
+    names = ["%s (%s)" % (name[:60], name_of(type(value))) for name, value in list(session.namespace.items())
+             if name != "__builtins__" and type(value) is not type(os) and leads_to(fds, [value], DEPTH)]
+    more = " and %d more" % (len(names) - SHOWN) if len(names) > SHOWN else ""
+    subject = ", ".join(names[:SHOWN]) + more if names else "descriptors without a variable (%d)" % len(fds)
+    session.package_notes += ("note", subject + ": " + what)
+
+
+def name_of(kind):
+    name = kind.__qualname__ if kind.__module__ in ("builtins", "__main__", "_io") else kind.__module__ + "." + kind.__qualname__
+    return name[:60]
+
+
+def leads_to(fds, values, depth):
+    """Looks at values and what they hold, and runs no code of theirs."""
+    inner = []
+    for value in values[:WIDTH]:
+        kind = next((kind for kind in HOLDERS if isinstance(value, kind)), None)
+        if kind is not None:
+            try:
+                if kind.fileno(value) in fds:
+                    return True
+            except (OSError, ValueError):
+                pass  # closed, or detached
+        elif type(value) in (list, tuple, set, dict):
+            inner += list(value.values() if type(value) is dict else value)[:WIDTH]
+        else:
+            attributes = attributes_of(value)
+            if any(type(attributes.get(name)) is int and attributes[name] in fds for name in NUMBERS):
+                return True
+            inner += list(attributes.values())[:WIDTH]
+    return depth > 0 and bool(inner) and leads_to(fds, inner, depth - 1)
+
+
+def attributes_of(value):
+    try:
+        attributes = object.__getattribute__(value, "__dict__")
+    except (AttributeError, TypeError):
+        return {}
+    return attributes if type(attributes) is dict else {}
