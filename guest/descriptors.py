@@ -31,7 +31,7 @@ ADD = 1  # EPOLL_CTL_ADD
 PEEK = _socket.MSG_PEEK | _socket.MSG_DONTWAIT
 IN_PAIR_MAX = 1 << 20  # bytes that are looked for in an end of a pair
 SHOWN = 5  # variables whose connections do not come back
-DEPTH, WIDTH = 3, 100  # of the search for them
+VARIABLES, WIDTH, DEPTH = 2000, 100, 3  # of the search for them
 NUMBERS = ("fd", "_fd", "_handle", "child_fd")  # attributes that hold a descriptor as a number
 HOLDERS = (_socket.socket, FileIO, BufferedReader, BufferedWriter, BufferedRandom, TextIOWrapper)
 places = {}  # descriptor → (flags, position or None, whether children inherit it, of which it is a duplicate or None)
@@ -243,7 +243,7 @@ def watch_again(fd, rows):
 
 
 def say(session, fds, what):
-    names = ["%s (%s)" % (name[:60], name_of(type(value))) for name, value in list(session.namespace.items())
+    names = ["%s (%s)" % (name[:60], name_of(type(value))) for name, value in list(session.namespace.items())[:VARIABLES]
              if name != "__builtins__" and type(value) is not type(os) and leads_to(fds, [value], DEPTH)]
     more = " and %d more" % (len(names) - SHOWN) if len(names) > SHOWN else ""
     subject = ", ".join(names[:SHOWN]) + more if names else "descriptors without a variable (%d)" % len(fds)
@@ -259,7 +259,7 @@ def leads_to(fds, values, depth):
     """Looks at values and what they hold, and runs no code of theirs."""
     inner = []
     for value in values[:WIDTH]:
-        kind = next((kind for kind in HOLDERS if isinstance(value, kind)), None)
+        kind = next((kind for kind in HOLDERS if issubclass(type(value), kind)), None)
         if kind is not None:
             try:
                 if kind.fileno(value) in fds:

@@ -5,7 +5,7 @@ named ones asleep, with one process and with several, whose copies take longer t
 """
 import unittest
 
-from client import Case, Server
+from client import CONTAINER, Case, Server
 
 DIE = "import os; os.kill(os.getpid(), 9)"
 THREADS = "import threading; stop = threading.Event()\n" \
@@ -44,6 +44,7 @@ CLOSED = {
         "import os, shutil, subprocess; f = open('prog', 'wb'); f.write(open(shutil.which('true'), 'rb').read()); os.chmod('prog', 0o755)",
         "f.flush()", "f.close(); print(subprocess.run(['./prog']).returncode)", "0"),
 }
+NOT_IN_CONTAINERS = ("a connection", "a port", "an abstract address", "datagrams", "a terminal")  # refused or absent there
 SEEN = "from multiprocessing import Pipe; near, far = Pipe()\n" \
        "import subprocess as sp; p = sp.Popen(['cat'], stdin=sp.PIPE)\n" \
        "import socket; s = socket.create_server(('127.0.0.1', 0)); held = {'c': [socket.create_connection(s.getsockname())]}"
@@ -57,9 +58,12 @@ class Closed(Case):
             for n in range(8):
                 self.assert_ok(server.python(str(n), checkpoint=f"n{n}"))
             for name, (*calls, expected) in CLOSED.items():
+                if CONTAINER and name in NOT_IN_CONTAINERS:
+                    continue
                 with self.subTest(name):
-                    for n, call in enumerate(calls):
-                        result = server.python(call, timeout_s=20, **({"checkpoint": f"{name} {n}"[:30].replace(" ", "-")} if n == 0 else {}))
+                    self.assert_ok(server.python(calls[0], checkpoint=name.replace(" ", "-")))
+                    for call in calls[1:]:
+                        result = server.python(call, timeout_s=20)
                     self.assert_prints(result, expected)
 
     def test_what_the_session_closes_is_closed(self):
