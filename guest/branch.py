@@ -71,7 +71,8 @@ def serve(session, fields, fds, mask, children):
 
 
 def fork_apart(session, fds):
-    return orphan.fork(lambda _: session.guard([], "descriptors", load("descriptors").let_go, session.pid, fds))
+    descriptors = load("descriptors")
+    return orphan.fork(lambda _: session.guard([], "descriptors", descriptors.with_room, descriptors.let_go, session.pid, fds))
 
 
 def from_session(session, fields, fds):

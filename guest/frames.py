@@ -6,7 +6,8 @@ from _socket import CMSG_SPACE, MSG_CMSG_CLOEXEC, SCM_RIGHTS, SOL_SOCKET
 FDS_MAX = 5
 FDS_SPACE = CMSG_SPACE(FDS_MAX * 4)
 # The driver's own descriptors: the only table, taken before code can get one of them.
-(SESSION_FD, OUT_FD, ERR_FD, NULL_FD, TRACE_FD, GREETING_FD, KEEPER_FD, CALLS_FD, CELLS_FD, DEAD_FD) = RESERVED = range(64, 74)
+RESERVED = range(64, 76)
+SESSION_FD, OUT_FD, ERR_FD, NULL_FD, TRACE_FD, GREETING_FD, KEEPER_FD, CALLS_FD, CELLS_FD, DEAD_FD, *ROOM_FDS = RESERVED
 EXIT_FAILED = 96  # exit statuses: the table is in guest.h
 EXIT_CUT_OFF = 97
 

@@ -116,6 +116,15 @@ class Positions(Case):
             server.python(DIE)
             self.assert_prints(server.python("print(os.read(r, 1), os.read(s, 1), os.read(o, 1))"), "b'a' b'b' b'a'")
 
+    def test_as_many_files_as_can_be_open(self):
+        with Server() as server:
+            self.assert_ok(server.python(
+                "fs = []\ntry:\n    while True: fs.append(open(f'f{len(fs)}', 'w+'))\nexcept OSError: pass\nfor f in fs: f.write('ab'); f.seek(1)"))
+            server.python("for f in fs: f.seek(0)\n" + DIE)
+            result = server.python("print(len(fs) > 400, set(f.read() for f in fs))")
+            self.assert_prints(result, "True {'b'}")
+            self.assertNotIn("note", result.status.line)
+
     def test_many_files(self):
         with Server() as server:
             self.assert_ok(server.python("fs = [open(f'f{n}', 'w+') for n in range(300)]\nfor n, f in enumerate(fs): f.write(str(n)); f.flush()"))
