@@ -103,6 +103,15 @@ NUMERIC = {
 }
 
 
+THREADED = {  # native threads: the code before; what it prints
+    "sklearn.cluster": ("import numpy as np; from sklearn.cluster import KMeans; X = np.random.RandomState(0).rand(3000, 4)\n"
+                        "def f(): return KMeans(3, n_init=1, random_state=0).fit(X).cluster_centers_.shape", "(3, 4)"),
+    "sklearn.ensemble": ("import numpy as np; from sklearn.ensemble import HistGradientBoostingRegressor as H\n"
+                         "X = np.random.RandomState(0).rand(3000, 4)\n"
+                         "def f(): return H(max_iter=3).fit(X, X[:, 0]).n_iter_", "3"),
+}
+
+
 class Failover(Case):
     def play(self, server, before, dying, after, expected):
         self.assert_ok(server.python(before, reset=True))
@@ -132,6 +141,24 @@ class Failover(Case):
             for name, (_, *row) in NUMERIC.items():
                 with self.subTest(name):
                     self.play(server, *row)
+
+
+    @once
+    def test_native_threads(self):
+        """Each is used, then again in a state that came back after a crash and after an undo, and in a branch."""
+        for module in THREADED:
+            if subprocess.run([PYTHON, "-c", f"import {module}"], capture_output=True).returncode:
+                self.skipTest(f"{module}: {PYTHON} has none")
+        with Server("--python", PYTHON) as server:
+            for name, (before, expected) in THREADED.items():
+                with self.subTest(name):
+                    self.assert_ok(server.python(before, reset=True))
+                    self.assert_prints(server.python("print(f())", timeout_s=60), expected)
+                    self.assert_ok(server.python("x = 1"))
+                    self.assert_prints(server.python("print(f())", timeout_s=60, branch=True), expected)
+                    self.assert_prints(server.python("print(f())", timeout_s=60, undo=True), expected)
+                    server.python("x = 2; f()" + DIE)
+                    self.assert_prints(server.python("print(f())", timeout_s=60), expected)
 
 
 if __name__ == "__main__":
