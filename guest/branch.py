@@ -59,9 +59,9 @@ def serve(session, fields, fds, mask, children):
     opening.connect(session, fds)
     session.name = fields.get("name", b"").decode("utf-8", "replace")
     load("native").set_title("sp-session-" + session.name)
-    load("descriptors").come_back(session)
     checkpoint.forget_helpers()
     checkpoint.lose(children)
+    load("descriptors").come_back(session, True)
     control = _socket.socket(fileno=frames.SESSION_FD)
     control.setblocking(True)
     session.control = control

@@ -86,9 +86,9 @@ def make(session, control, cell):
     while copy is None:
         verb, session.pid = "resumed", os.getpid()
         drain(control)
-        descriptors.come_back(session)
         forget_helpers()
         lose(children)
+        descriptors.come_back(session, threads)
         copy = fork(session, mask, children)
     if copy:
         session.warm_up()  # meanwhile the copy starts

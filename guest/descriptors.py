@@ -89,7 +89,7 @@ def with_room(step, *arguments):
 
 def let_go(maker, keep=()):
     """In a fork of the process maker. keep: what the fork needs itself."""
-    for table in places, pairs, watches, gone:
+    for table in places, pairs, watches:
         table.clear()
     dead = os.fstat(frames.DEAD_FD)
     found = {fd: os.fstat(fd) for fd in all_open() if fd not in OURS and fd not in keep}
@@ -210,13 +210,27 @@ def watched_by(fd):
     return rows
 
 
-def come_back(session):
-    """In a state that has become the session, or a branch. The next result names what did not come back."""
-    session.guard([], "descriptors", with_room, open_all, session)
+def come_back(session, had_threads):
+    """In a state that has become the session, or a branch, before it takes a call."""
+    closed = set()
+    session.guard([], "descriptors", with_room, open_all, closed)
+    session.came_back = had_threads, closed
+    for table in places, pairs, watches:
+        table.clear()
 
 
-def open_all(session):
-    changed = {fd for fd in places if not open_again(fd, *places[fd])}
+def begin_call(session):
+    """In the first call after that: its processes are not to block signals. Its result names what did not come back."""
+    (had_threads, closed), session.came_back = session.came_back, None
+    if had_threads:
+        load("heal").begin_anew(session)
+    say(session, set(filter(is_dead, gone)), "their connections do not come back")
+    say(session, closed, "their files cannot be opened again")
+    gone.clear()
+
+
+def open_all(closed):
+    closed.update(fd for fd in places if not open_again(fd, *places[fd]))
     for kind, *ends in pairs:
         new = _socket.socketpair(_socket.AF_UNIX, kind)
         for socket, other, (fds, blocks, data) in zip(new, reversed(new), ends):
@@ -227,12 +241,11 @@ def open_all(session):
             socket.setblocking(blocks)
     for fd, rows in watches.items():
         watch_again(fd, rows or ())
-    if gone:
-        session.guard(session.package_notes, "connections", say, session, gone, "their connections do not come back")
-    if changed:
-        session.guard(session.package_notes, "files", say, session, changed, "their files cannot be opened again")
-    for table in places, pairs, watches, gone:
-        table.clear()
+
+
+def is_dead(fd):
+    """Not one that a pool has given up."""
+    return is_open(fd) and os.path.samestat(os.fstat(fd), os.fstat(frames.DEAD_FD))
 
 
 def open_again(fd, flags, position, inheritable, twin):
@@ -257,11 +270,12 @@ def watch_again(fd, rows):
 
 
 def say(session, fds, what):
+    """Of what libraries hold without a variable nobody can make use."""
     names = ["%s (%s)" % (name[:60], name_of(type(value))) for name, value in list(session.namespace.items())[:VARIABLES]
-             if name != "__builtins__" and type(value) is not type(os) and leads_to(fds, [value], DEPTH)]
+             if any(holds(part, fds) for part in parts_of(value))]
     more = " and %d more" % (len(names) - SHOWN) if len(names) > SHOWN else ""
-    subject = ", ".join(names[:SHOWN]) + more if names else "descriptors without a variable (%d)" % len(fds)
-    session.package_notes += ("note", subject + ": " + what)
+    if names:
+        session.package_notes += ("note", ", ".join(names[:SHOWN]) + more + ": " + what)
 
 
 def name_of(kind):
@@ -269,25 +283,42 @@ def name_of(kind):
     return name[:60]
 
 
-def leads_to(fds, values, depth):
-    """Looks at values and what they hold, and runs no code of theirs."""
-    inner = []
-    for value in values[:WIDTH]:
-        kind = next((kind for kind in HOLDERS if issubclass(type(value), kind)), None)
-        if kind is not None:
+def found(session, kind):
+    """The values of this type in variables, and in what they hold."""
+    values = {id(part): part for value in list(session.namespace.values())[:VARIABLES] for part in parts_of(value)
+              if issubclass(type(part), kind)}
+    return values.values()
+
+
+def parts_of(value):
+    """The value and what it holds, without modules, and without running code of theirs."""
+    values = [value]
+    for _ in range(DEPTH):
+        inner = []
+        for value in values:
+            if type(value) not in (type, type(os)):
+                yield value
+                inner += list(inside(value))[:WIDTH]
+        values = inner[:WIDTH]
+    yield from values
+
+
+def inside(value):
+    if type(value) in (list, tuple, set):
+        return value
+    return (value if type(value) is dict else attributes_of(value)).values()
+
+
+def holds(value, fds):
+    """Whether the value itself has one of these descriptors."""
+    for kind in HOLDERS:
+        if issubclass(type(value), kind):
             try:
-                if kind.fileno(value) in fds:
-                    return True
+                return kind.fileno(value) in fds
             except (OSError, ValueError):
-                pass  # closed, or detached
-        elif type(value) in (list, tuple, set, dict):
-            inner += list(value.values() if type(value) is dict else value)[:WIDTH]
-        else:
-            attributes = attributes_of(value)
-            if any(type(attributes.get(name)) is int and attributes[name] in fds for name in NUMBERS):
-                return True
-            inner += list(attributes.values())[:WIDTH]
-    return depth > 0 and bool(inner) and leads_to(fds, inner, depth - 1)
+                return False  # closed, or detached
+    attributes = attributes_of(value)
+    return any(type(attributes.get(name)) is int and attributes[name] in fds for name in NUMBERS)
 
 
 def attributes_of(value):

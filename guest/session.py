@@ -126,6 +126,7 @@ class Session:
         self.protected = True
         self.layers = []  # of installed packages, newest first
         self.package_notes = []
+        self.came_back = None  # see descriptors.py: what its first call has to do, if it was a state
         self.greets = False  # whether the keeper has a socket for it, see changes.py
         self.supplies = False  # whether the server installs what a cell lacks
         self.notebook = None  # see shell.py; None: nothing has needed it
@@ -201,6 +202,8 @@ class Session:
         result, value, error = ["result", "status", "ok"], None, None
         if not warm_up:
             self.take_packages(fields)
+            if self.came_back is not None:
+                self.guard(self.package_notes, "what came back", enter, load("descriptors").begin_call, self)
             if "files_back" in fields:
                 self.guard(self.package_notes, "open files", changes.reopen, self.root, fields["files_back"],
                            self.package_notes)

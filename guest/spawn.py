@@ -19,7 +19,7 @@ PREAMBLE = """def _define(source, name, line, flags):
 
 """
 CELLS_FD = load("frames").CELLS_FD
-written = {"count": -1}
+written = {"for": None}  # the process, and how many cells it had
 
 
 def main_file(caller, sources):
@@ -100,14 +100,15 @@ def definitions_file(sources):
 
     Where they have no /proc it has a name below the directory for temporary files.
     """
-    if written["count"] != len(sources):
+    now = os.getpid(), len(sources)
+    if written["for"] != now:
         text = "\n".join(definitions(sources)) + "\n"
         fd = load("streams").nameless_file()
         with open(fd, "w", encoding="utf-8", errors="replace", closefd=False) as file:
             file.write(text)
         os.dup2(fd, CELLS_FD, False)
         os.close(fd)
-        written.update(count=len(sources), path=path_of(CELLS_FD, text))
+        written.update({"for": now, "path": path_of(CELLS_FD, text)})
     return written["path"]
 
 

@@ -44,6 +44,7 @@ DIFFERENCES = {
     "test_compat.Library.test_tls_over_loopback": NO_NETWORK,
     "test_descriptors.Named.test_variables_whose_connections_are_gone": NO_NETWORK,
     "test_descriptors.Numbers.test_any_number_of_open_files": SHARED,
+    "test_failover.Failover.test_pools_have_workers_again": SHARED,
     "test_fallbacks.Calls.test_a_missing_call_with_a_fallback_is_replaced": MUST,
     "test_descriptors.Named.test_variables_whose_connections_are_gone": NO_NETWORK,
     "test_descriptors.Numbers.test_any_number_of_open_files": SHARED,

@@ -61,14 +61,6 @@ LOST = {
         "import threading; lock, got, stop = threading.Lock(), threading.Event(), threading.Event()\n"
         "def hold():\n    with lock: got.set(); stop.wait()\n"
         "threading.Thread(target=hold).start(); got.wait()", "", "print(lock.acquire(timeout=0.1))", "False"),
-    "the threads of an executor, but not a new one": (
-        "from concurrent.futures import ThreadPoolExecutor as Executor; e = Executor(1); e.submit(abs, -1).result()", "",
-        "try: e.submit(abs, -2).result(0.2)\nexcept Exception as error: print(type(error).__name__)\n"
-        "print(Executor(1).submit(abs, -3).result())", "TimeoutError\n3"),
-    "a pool's processes, but not a new pool": (
-        "import multiprocessing as mp; pool = mp.Pool(1); pool.map(abs, [-1])", "",
-        "try: pool.map_async(abs, [-2]).get(0.2)\nexcept mp.TimeoutError: print('no answer')\n"
-        "new = mp.Pool(1); print(new.map(abs, [-3])); new.terminate()", "no answer\n[3]"),
     "the fork server, but not a new one": (
         "import multiprocessing as mp; way = mp.get_context('forkserver')\n"
         "pool = way.Pool(1); pool.map(abs, [-1])", "",
@@ -103,6 +95,17 @@ NUMERIC = {
 }
 
 
+POOLS = {  # the code before; what uses the pool, and prints 2
+    "an executor's threads, and what waits for them": (
+        "from concurrent.futures import ThreadPoolExecutor as Executor; import threading; e = Executor(1); gate = threading.Event()\n"
+        "e.submit(gate.wait); late = e.submit(abs, -2)", "print(late.result(20))"),
+    "the threads of an event loop": ("import asyncio; await asyncio.to_thread(abs, -1)", "print(await asyncio.to_thread(abs, -2))"),
+    "a pool of threads": ("from multiprocessing.pool import ThreadPool; p = ThreadPool(2); p.map(abs, [-1])", "print(p.map(abs, [-2])[0])"),
+    "a pool of processes": ("import multiprocessing as mp; p = mp.Pool(2); p.map(abs, [-1])", "print(p.map(abs, [-2])[0])"),
+    "an executor's processes": (
+        "from concurrent.futures import ProcessPoolExecutor as Executor; held = {'e': Executor(1)}; held['e'].submit(abs, -1).result()",
+        "print(held['e'].submit(abs, -2).result(20))"),
+}
 THREADED = {  # native threads: the code before; what it prints
     "sklearn.cluster": ("import numpy as np; from sklearn.cluster import KMeans; X = np.random.RandomState(0).rand(3000, 4)\n"
                         "def f(): return KMeans(3, n_init=1, random_state=0).fit(X).cluster_centers_.shape", "(3, 4)"),
@@ -143,22 +146,30 @@ class Failover(Case):
                     self.play(server, *row)
 
 
+    def in_each_way(self, server, before, use, expected):
+        """Used, and used again in a branch, after an undo and after a crash."""
+        self.assert_ok(server.python(before, reset=True, timeout_s=60))
+        self.assert_ok(server.python("x = 1"))
+        self.assert_prints(server.python(use, timeout_s=60, branch=True), expected)
+        self.assert_prints(server.python(use, timeout_s=60, undo=True), expected)
+        server.python("x = 2" + DIE)
+        self.assert_prints(server.python(use, timeout_s=60), expected)
+
+    def test_pools_have_workers_again(self):
+        with Server() as server:
+            for name, row in POOLS.items():
+                with self.subTest(name):
+                    self.in_each_way(server, *row, "2")
+
     @once
     def test_native_threads(self):
-        """Each is used, then again in a state that came back after a crash and after an undo, and in a branch."""
         for module in THREADED:
             if subprocess.run([PYTHON, "-c", f"import {module}"], capture_output=True).returncode:
                 self.skipTest(f"{module}: {PYTHON} has none")
         with Server("--python", PYTHON) as server:
             for name, (before, expected) in THREADED.items():
                 with self.subTest(name):
-                    self.assert_ok(server.python(before, reset=True))
-                    self.assert_prints(server.python("print(f())", timeout_s=60), expected)
-                    self.assert_ok(server.python("x = 1"))
-                    self.assert_prints(server.python("print(f())", timeout_s=60, branch=True), expected)
-                    self.assert_prints(server.python("print(f())", timeout_s=60, undo=True), expected)
-                    server.python("x = 2; f()" + DIE)
-                    self.assert_prints(server.python("print(f())", timeout_s=60), expected)
+                    self.in_each_way(server, before + "\nf()", "print(f())", expected)
 
 
 if __name__ == "__main__":
