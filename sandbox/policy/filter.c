@@ -5,6 +5,7 @@
 #include <linux/fs.h> /* RENAME_WHITEOUT */
 #include <linux/sched.h>
 #include <netinet/in.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -20,6 +21,7 @@ int filter_build_init(struct filter_program *ret_filter, struct fail *ret_fail)
         {syscalls_init, SECCOMP_RET_ALLOW},
         {syscalls_allowed, SECCOMP_RET_ALLOW},
         {syscalls_refused, SECCOMP_RET_ERRNO | EPERM},
+        {syscalls_unsuited, SECCOMP_RET_ERRNO | EINVAL},
         {},
     };
     return filter_build_named(lists, ret_filter, ret_fail);
@@ -30,6 +32,7 @@ int filter_build_names(struct filter_program *ret_filter, struct fail *ret_fail)
     static const struct filter_named lists[] = {
         {syscalls_allowed, SECCOMP_RET_ALLOW},
         {syscalls_refused, SECCOMP_RET_ERRNO | EPERM},
+        {syscalls_unsuited, SECCOMP_RET_ERRNO | EINVAL},
         {},
     };
     return filter_build_named(lists, ret_filter, ret_fail);
@@ -61,6 +64,10 @@ static const struct filter_rule common[] = {
     {EPERM, "setpriority", 0, SCMP_CMP_NE, 0, 0},
     {EPERM, "setpriority", 1, SCMP_CMP_NE, 0, 0},
     {EPERM, "sched_setaffinity", 0, SCMP_CMP_NE, 0, 0},
+    {EPERM, "sched_setparam", 0, SCMP_CMP_NE, 0, 0},
+    {EPERM, "sched_setscheduler", 1, SCMP_CMP_EQ, SCHED_FIFO, 0},
+    {EPERM, "sched_setscheduler", 1, SCMP_CMP_EQ, SCHED_RR, 0},
+    {EPERM, "sched_setscheduler", 1, SCMP_CMP_GT, SCHED_IDLE, 0},
     /* huge pages come from the host's pool, which the memory cgroup does not count */
     FILTER_FLAG("mmap", 3, MAP_HUGETLB),
     FILTER_FLAG("mmap2", 3, MAP_HUGETLB),
@@ -127,10 +134,19 @@ static int add_buffer_rules(scmp_filter_ctx context)
     return r;
 }
 
+/* libc names a thread by its id, which nothing tells from another process's: that one gets only the
+ * policy that all have. */
+static int add_policy_rule(scmp_filter_ctx context)
+{
+    return seccomp_rule_add(context, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(sched_setscheduler), 2,
+                            SCMP_A0(SCMP_CMP_NE, 0), SCMP_A1(SCMP_CMP_NE, SCHED_OTHER));
+}
+
 int filter_add_common(scmp_filter_ctx context)
 {
     int r = filter_add_rules(context, common, sizeof common / sizeof *common);
     r = r ? r : add_create_rules(context);
+    r = r ? r : add_policy_rule(context);
     return r ? r : add_buffer_rules(context);
 }
 

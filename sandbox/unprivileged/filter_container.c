@@ -90,6 +90,7 @@ int filter_build_container_names(struct filter_program *ret_filter, struct fail 
         {refused_attributes, SECCOMP_RET_ERRNO | ENOTSUP},
         {syscalls_allowed, SECCOMP_RET_ALLOW},
         {syscalls_refused, SECCOMP_RET_ERRNO | EPERM},
+        {syscalls_unsuited, SECCOMP_RET_ERRNO | EINVAL},
         {},
     };
     return filter_build_named(lists, ret_filter, ret_fail);

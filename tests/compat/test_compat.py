@@ -14,7 +14,7 @@ sys.path.insert(0, str(HERE.parent / "e2e"))
 from client import Case, Server, need_userns  # noqa: E402
 from container_level import CONTAINER, directories, where_it_is  # noqa: E402
 
-MODULES = ("concurrency", "library", "packages")
+MODULES = ("concurrency", "library", "packages", "programs")
 
 
 def cases(source):
@@ -27,11 +27,12 @@ class Compat(Case):
     """The cases of one module: one server, one directory per case."""
 
     source = ""
+    args = ()
 
     @classmethod
     def setUpClass(cls):
         need_userns()
-        cls.server = Server()
+        cls.server = Server(*cls.args)
         cls.directories = directories(cls.server)
         defined = cls.server.python(where_it_is(cls.source, cls.directories))
         if defined.is_error:
@@ -64,6 +65,8 @@ def add_module(module):
 
 for module in MODULES:
     add_module(module)
+if pathlib.Path("/usr/bin/python3").exists():  # with the packages that Debian has
+    Programs.args = ("--python", "/usr/bin/python3")  # noqa: F821
 
 if __name__ == "__main__":
     unittest.main()

@@ -30,15 +30,14 @@ SYSCALLS = [
     ("sethostname", 170, 161, (b"x", 1)), ("setdomainname", 171, 162, (b"x", 1)),
     ("vhangup", 153, 58, ()), ("chroot", 161, 51, (b".",)), ("fanotify_init", 300, 262, (0, 0)),
     ("memfd_secret", 447, 447, (0,)), ("open_by_handle_at", 304, 265, (3, b"\0" * 64, 0)),
-    ("splice", 275, 76, (0, 0, 0, 0, 0, 0)), ("tee", 276, 77, (0, 0, 0, 0)),
-    ("vmsplice", 278, 75, (0, 0, 0, 0)), ("migrate_pages", 256, 238, (0, 0, 0, 0)),
+    ("migrate_pages", 256, 238, (0, 0, 0, 0)),
     ("move_pages", 279, 239, (0, 0, 0, 0, 0, 0)), ("process_madvise", 440, 440, (3, 0, 0, 0, 0)),
     ("seccomp_new_listener", 317, 277, (1, 8, b"\0" * 16)),
     ("openat2", 437, 437, (-100, b"/", b"\0" * 24, 24)),
     ("mbind", 237, 235, (0, 0, 0, 0, 0, 0)), ("set_mempolicy", 238, 237, (0, 0, 0)),
     ("set_mempolicy_home_node", 450, 450, (0, 0, 0, 0)), ("fanotify_mark", 301, 263, (3, 1, 0, 3, 0)),
-    ("capset", 126, 91, (b"\0" * 8, b"\0" * 24)), ("setgroups", 116, 159, (0, 0)),
-    ("sched_setattr", 314, 274, (0, b"\x30" + b"\0" * 47, 0)), ("sched_setparam", 142, 118, (0, b"\0" * 4)),
+    ("setgroups", 116, 159, (0, 0)),
+    ("sched_setattr", 314, 274, (0, b"\x30" + b"\0" * 47, 0)),
     ("ioprio_set", 251, 30, (1, 1, 0)), ("quotactl_fd", 443, 443, (3, 0, 0, 0)),
     ("clock_adjtime", 305, 266, (0, b"\1" * 208)), ("name_to_handle_at", 303, 264, (-100, b".", 0, 0, 0)),
     ("fchmodat2", 452, 452, (-100, b".", 0o755, 0)), ("cachestat", 451, 451, (3, b"\0" * 16, b"\0" * 40, 0)),
@@ -61,6 +60,33 @@ CALLS = [Attack(f"call_{row[0]}", f"attempt(syscall, {row[COLUMN]}, *{row[3]!r})
          for row in SYSCALLS if row[COLUMN] is not None]
 
 OTHER_CALLS = [
+    Attack("pages_of_a_file_in_a_pipe",
+           "NR = {'x86_64': (275, 276, 278), 'aarch64': (76, 77, 75)}[platform.machine()]\n"
+           "write('own', b'x' * 4096); fd = os.open('own', os.O_RDWR); r, w = os.pipe(); r2, w2 = os.pipe()\n"
+           "attempt(syscall, NR[0], fd, None, w, None, 4096, 0); sent = os.write(w, b'x')\n"
+           "attempt(syscall, NR[1], r, w2, 1, 0)\n"
+           "page = ctypes.create_string_buffer(16)\n"
+           "attempt(syscall, NR[2], w, struct.pack('QQ', ctypes.addressof(page), 16), 1, 0)", r"denied EINVAL",
+           control="r, w = os.pipe(); attempt(os.write, w, b'x')"),
+    Attack("capabilities_are_not_taken",
+           "NR = {'x86_64': 126, 'aarch64': 91}[platform.machine()]\n"
+           "for which in range(3):\n    sets = [0] * 6; sets[which] = sets[which + 3] = 0xffffffff\n"
+           "    attempt(syscall, NR, struct.pack('Ii', 0x20080522, 0), struct.pack('6I', *sets))\n"
+           "attempt(syscall, NR, struct.pack('Ii', 0x20080522, 1), bytes(24))", r"denied EPERM",
+           control="attempt(syscall, {'x86_64': 126, 'aarch64': 91}[platform.machine()], "
+                   "struct.pack('Ii', 0x20080522, 0), bytes(24))"),
+    Attack("scheduling_policy_above_others",
+           "for policy in (1, 2, 6, 0x40000000, 0x40000003):\n"
+           "    attempt(os.sched_setscheduler, 0, policy, os.sched_param(0))\n"
+           "for policy in (1, 2): attempt(os.sched_setscheduler, 0, policy, os.sched_param(50))\n"
+           "attempt(syscall, {'x86_64': 144, 'aarch64': 119}[platform.machine()], 0, 1 << 32 | 2, struct.pack('i', 50))\n"
+           "attempt(syscall, {'x86_64': 142, 'aarch64': 118}[platform.machine()], 0, struct.pack('i', 50))",
+           r"denied (EPERM|EINVAL)",
+           control="attempt(os.sched_setscheduler, 0, os.SCHED_OTHER, os.sched_param(0))\n"
+                   "attempt(os.sched_setparam, 0, os.sched_param(0))\n"
+                   "import _thread; attempt(os.sched_setscheduler, _thread.get_native_id(), os.SCHED_OTHER, os.sched_param(0))\n"
+                   "pid = os.fork()\nif pid == 0: os._exit(os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0)) or 7)\n"
+                   "attempt(lambda: check(-1 if os.waitpid(pid, 0)[1] != 7 << 8 else 0))"),
     Attack("another_personality", "attempt(lambda: check(LIBC.personality(ctypes.c_ulong(0x0400000))))",
            r"denied (EPERM|EINVAL|ENOSYS)",
            control="attempt(LIBC.personality, ctypes.c_ulong(0xffffffff))"),

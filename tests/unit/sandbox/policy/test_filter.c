@@ -8,6 +8,7 @@
 #include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
@@ -133,11 +134,11 @@ static void calls_are_refused_by_name(void **)
         {"keyctl", SYS_keyctl, {9999}, EPERM},
         {"request_key", SYS_request_key, {BAD_ADDRESS, 0, 0, 0}, EPERM},
         {"seccomp", SYS_seccomp, {9999, 0, 0}, EPERM},
-        {"splice", SYS_splice, {NO_FILE, 0, NO_FILE, 0, 1}, EPERM},
-        {"vmsplice", SYS_vmsplice, {NO_FILE, 0, 0, 0}, EPERM},
-        {"tee", SYS_tee, {NO_FILE, NO_FILE, 1, 0}, EPERM},
+        {"splice", SYS_splice, {0, 0, NO_FILE, 0, 1}, EINVAL},
+        {"vmsplice", SYS_vmsplice, {NO_FILE, 0, 0, 0}, EINVAL},
+        {"tee", SYS_tee, {NO_FILE, NO_FILE, 1, 0}, EINVAL},
         {"name_to_handle_at", SYS_name_to_handle_at, {NO_FILE, BAD_ADDRESS, 0, 0, 0}, EPERM},
-        {"capset", SYS_capset, {BAD_ADDRESS, 0}, EPERM},
+        {"capset", SYS_capset, {BAD_ADDRESS, 0}, 0},
         {"clone3", SYS_clone3, {BAD_ADDRESS, 0}, ENOSYS},
         {"io_uring_setup", SYS_io_uring_setup, {0, BAD_ADDRESS}, ENOSYS},
         {"openat2", SYS_openat2, {NO_FILE, BAD_ADDRESS, 0, 0}, ENOSYS},
@@ -165,7 +166,7 @@ static void pid_1_may_use_a_few_more_calls(void **)
         {"unshare", SYS_unshare, {0}, EPERM},
         {"setns", SYS_setns, {NO_FILE, 0}, EPERM},
         {"clone3", SYS_clone3, {BAD_ADDRESS, 0}, ENOSYS},
-        {"splice", SYS_splice, {NO_FILE, 0, NO_FILE, 0, 1}, EPERM},
+        {"splice", SYS_splice, {NO_FILE, 0, NO_FILE, 0, 1}, EINVAL},
     };
     CHECK(rows, &init, NULL);
 }
@@ -234,6 +235,8 @@ static void descriptors_send_no_signals_and_type_no_keys(void **)
     CHECK(rows, &names, &arguments);
 }
 
+static const struct sched_param plain_priority;
+
 static void processes_change_only_themselves(void **)
 {
     static const struct row rows[] = {
@@ -249,6 +252,29 @@ static void processes_change_only_themselves(void **)
         {"setpriority of oneself", SYS_setpriority, {0, 0, 19}, 0},
         {"setpriority of another", SYS_setpriority, {0, 0x7ffffff0, 19}, EPERM},
         {"setpriority of a user", SYS_setpriority, {2, 0x7ffffff0, 19}, EPERM},
+        {"plain policy of oneself",
+         SYS_sched_setscheduler,
+         {0, SCHED_OTHER, (long)&plain_priority},
+         0},
+        {"plain policy of another",
+         SYS_sched_setscheduler,
+         {0x7ffffff0, SCHED_OTHER, (long)&plain_priority},
+         0},
+        {"idle policy of oneself",
+         SYS_sched_setscheduler,
+         {0, SCHED_IDLE, (long)&plain_priority},
+         0},
+        {"idle policy of another",
+         SYS_sched_setscheduler,
+         {0x7ffffff0, SCHED_IDLE, (long)&plain_priority},
+         EPERM},
+        {"real-time policy", SYS_sched_setscheduler, {0, SCHED_RR, (long)&plain_priority}, EPERM},
+        {"policy with a flag",
+         SYS_sched_setscheduler,
+         {0, 0x40000000, (long)&plain_priority},
+         EPERM},
+        {"priority of oneself", SYS_sched_setparam, {0, (long)&plain_priority}, 0},
+        {"priority of another", SYS_sched_setparam, {0x7ffffff0, (long)&plain_priority}, EPERM},
     };
     CHECK(rows, &names, &arguments);
 }

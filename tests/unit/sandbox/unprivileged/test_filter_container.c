@@ -8,6 +8,7 @@
 #include <linux/sched.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sched.h>
 #include <seccomp.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -171,7 +172,13 @@ static const struct row {
     {"setpriority", {0, 2}, {EPERM, EPERM, EPERM, EPERM}},
     {"setpriority", {2, 0}, {EPERM, EPERM, EPERM, EPERM}},
     {"sched_setaffinity", {2}, {EPERM, EPERM, EPERM, EPERM}},
-    {"sched_setscheduler", {2}, {EPERM, EPERM, EPERM, EPERM}},
+    {"sched_setscheduler", {2, SCHED_IDLE}, {EPERM, EPERM, EPERM, EPERM}},
+    {"sched_setscheduler", {2, SCHED_OTHER}, {ALLOW, ALLOW, ALLOW, ALLOW}},
+    {"sched_setscheduler", {0, SCHED_IDLE}, {ALLOW, ALLOW, ALLOW, ALLOW}},
+    {"sched_setscheduler", {0, SCHED_FIFO}, {EPERM, EPERM, EPERM, EPERM}},
+    {"sched_setparam", {2}, {EPERM, EPERM, EPERM, EPERM}},
+    {"splice", {3, 0, 4, 0, 1}, {EINVAL, EINVAL, EINVAL, EINVAL}},
+    {"capset", {0}, {ALLOW, ALLOW, ALLOW, ALLOW}},
     {"ioprio_set", {1, 2}, {EPERM, EPERM, EPERM, EPERM}},
     /* sockets */
     {"socket", {AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0}, {ALLOW, ALLOW, ALLOW, ALLOW}},
