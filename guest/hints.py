@@ -201,6 +201,8 @@ def operating_system(session, error):
         hint = lost(session, error.filename or named(error))
     elif code == errno.EACCES:
         hint = data(error.filename, False)
+    if code == errno.ENOSYS and (raised_in(error) or "").startswith("watchdog."):
+        return "the sandbox has no inotify: use watchdog.observers.polling.PollingObserver"
     if hint is None and "container" in session.options:
         hint = container(session, error)
     if hint is not None:

@@ -49,8 +49,9 @@ static const char *search_path(struct plan *plan, const struct box_paths *paths,
 {
     const char *slash = strrchr(python->path, '/');
     int size = slash && !strchr(python->path, ':') ? (int)(slash - python->path) : 0;
-    return plan_keep(plan, "PATH=%s/bin:%.*s%s/usr/local/bin:/usr/bin:/bin", paths->run, size,
-                     python->path, size ? ":" : "");
+    return plan_keep(
+        plan, "PATH=%s/bin:%.*s%s/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin",
+        paths->run, size, python->path, size ? ":" : "");
 }
 
 void plan_set_environment(struct plan *plan, const struct box_spec *spec,
@@ -81,6 +82,14 @@ void plan_set_environment(struct plan *plan, const struct box_spec *spec,
         plan->envp[n++] = plan_keep(plan, "SANDPIPER_PYTHON=%s", python->path);
         if (python->hash_seed[0]) {
             plan->envp[n++] = plan_keep(plan, "PYTHONHASHSEED=%s", python->hash_seed);
+        }
+        /* Watchers of files look again and again, as there is no inotify(7). A checkpoint is a
+         * fork, in which gRPC's handlers hang or end the process. */
+        static const char *const fixed[] = {"CHOKIDAR_USEPOLLING=1", "WATCHPACK_POLLING=true",
+                                            "WATCHFILES_FORCE_POLLING=true",
+                                            "GRPC_ENABLE_FORK_SUPPORT=0"};
+        for (unsigned i = 0; i < sizeof fixed / sizeof *fixed; i++) {
+            plan->envp[n++] = fixed[i];
         }
         if (!spec->egress) {
             plan->envp[n++] = "PIP_NO_INDEX=1"; /* it would retry for some seconds */

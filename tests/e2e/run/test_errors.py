@@ -183,6 +183,10 @@ class Hints(Shared):
         self.hinted("exec('raise PermissionError(13, \"x\")', {'__name__': 'multiprocessing.synchronize'})", "/dev/shm", "Pipe")
         self.assertNotIn("/dev/shm", self.server.python("raise PermissionError(13, 'x')").text)
 
+    def test_watchdog_is_told_of_its_other_observer(self):
+        self.assertIn("PollingObserver", self.server.python(
+            "exec('raise OSError(38, \"inotify_init\")', {'__name__': 'watchdog.observers.inotify_c'})").text)
+
     def test_hints(self):
         for code, part in (("import cv2", "opencv-python"), ("%prun f()", "cProfile"),
                            ("import socket; socket.create_connection(('192.0.2.1', 80))", "the sandbox has no network"),

@@ -433,7 +433,10 @@ static void environment_is_built_from_nothing(void **)
     assert_true(has_environment("PYTHONNOUSERSITE=1"));
     assert_true(has_environment("VIRTUAL_ENV=/opt/env"));
     assert_true(
-        has_environment("PATH=/run/sandpiper/bin:/opt/py/bin:/usr/local/bin:/usr/bin:/bin"));
+        has_environment("PATH=/run/sandpiper/bin:/opt/py/bin:/usr/local/bin:/usr/bin:/bin:"
+                        "/usr/local/sbin:/usr/sbin:/sbin"));
+    assert_true(has_environment("GRPC_ENABLE_FORK_SUPPORT=0"));
+    assert_true(has_environment("CHOKIDAR_USEPOLLING=1"));
     assert_true(has_environment("SANDPIPER_PYTHON=/opt/py/bin/python3"));
     assert_true(has_environment("PIP_NO_INDEX=1"));
     assert_true(has_environment("OMP_NUM_THREADS=2"));
@@ -443,7 +446,9 @@ static void interpreters_directory_that_cannot_be_an_entry_is_not_in_path(void *
 {
     (void)snprintf(python.path, sizeof python.path, "/opt/a:b/bin/python3");
     build();
-    assert_true(has_environment("PATH=/run/sandpiper/bin:/usr/local/bin:/usr/bin:/bin"));
+    assert_true(
+        has_environment("PATH=/run/sandpiper/bin:/usr/local/bin:/usr/bin:/bin:"
+                        "/usr/local/sbin:/usr/sbin:/sbin"));
 }
 
 static void interpreter_gets_package_settings_only_with_install(void **)
