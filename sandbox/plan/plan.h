@@ -76,7 +76,7 @@ struct plan_step {
     uid_t supervisor; /* PLAN_STEP_DOWN: the real and saved one */
 };
 
-enum { PLAN_STEPS = 384, PLAN_TREES = 96, PLAN_RULES = 96 };
+enum { PLAN_STEPS = 512, PLAN_TREES = 160, PLAN_RULES = 160 };
 
 struct plan {
     enum box_level level; /* expected; /proc is found out by trying */

@@ -25,8 +25,7 @@
 
 /* Additions to what a sandbox with a root of its own shows, where the server makes them. Programs
  * die of an EACCES where they expect ENOENT. */
-static const char *const etc_container[] = {"/etc/debian_version", "/etc/gitconfig",
-                                            "/etc/nsswitch.conf", "/etc/os-release", NULL};
+static const char *const etc_container[] = {"/etc/gitconfig", "/etc/nsswitch.conf", NULL};
 
 /* The limit of processor time of the enclosing container, cgroups(7). joblib, and with it
  * scikit-learn, ends with an exception where these exist and cannot be read. */

@@ -22,3 +22,20 @@ def programs_of_the_system_are_found():
         here = [d for d in ("/usr/sbin", "/sbin") if os.access(f"{d}/{name}", os.X_OK)]
         assert not here or shutil.which(name), (name, os.environ["PATH"])
     assert os.environ["PATH"].index("/usr/bin:") < os.environ["PATH"].index("/usr/sbin:")
+
+
+def java_compiles_and_runs():
+    if not shutil.which("javac"):
+        return "javac is not there"
+    with open("Said.java", "w") as file:
+        file.write('public class Said { public static void main(String[] a) throws Exception {\n'
+                   'java.security.MessageDigest.getInstance("SHA-256"); System.out.println("said"); } }')
+    done = subprocess.run(["java", "-Xint", "-Xmx128m", "Said.java"], capture_output=True, text=True)
+    assert done.stdout == "said\n", done.stderr[-2000:]
+
+
+def what_programs_keep_in_etc():
+    with open("/etc/os-release") as file:
+        assert "ID=" in file.read()
+    for link in ("/usr/share/groff/site-tmac/man.local", "/usr/share/perl/5.36/Net/libnet.cfg", "/usr/share/maven/bin/m2.conf"):
+        assert not os.path.islink(link) or os.path.exists(link), link

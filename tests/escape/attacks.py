@@ -36,6 +36,12 @@ FILES = [
            "for path in ('/etc/shadow', '/etc/sudoers', '/etc/ssh/ssh_host_ed25519_key', "
            "'/root/.bashrc', '/var/lib/dpkg/status', '/boot/config', '/run/utmp'): "
            "attempt(read, path)", control="attempt(read, '/etc/passwd')"),
+    Attack("parts_of_etc_that_may_hold_secrets",
+           "for path in ('maven/settings.xml', 'chromium.d/apikeys', 'R/Renviron.site', 'R/Rprofile.site', 'profile', "
+           "'bash.bashrc', 'environment', 'xdg/pip/pip.conf', 'pip.conf', 'npmrc', 'perl/CPAN/Config.pm', 'machine-id', "
+           "'openmpi/openmpi-default-hostfile', 'ssl/private', 'ssh/sshd_config', 'odbc.ini', 'postgresql', 'apt/auth.conf', "
+           "'networks', 'fstab', 'hostname'): attempt(os.open, '/etc/' + path, os.O_RDONLY)",
+           control="attempt(read, '/etc/os-release')"),
     Attack("passwd_names_nobody_of_the_host",
            "print('clean' if len(read('/etc/passwd').splitlines()) < 6 else 'leak')", r"clean",
            control="import pwd; attempt(pwd.getpwuid, os.getuid())"),

@@ -9,7 +9,7 @@
 #include "sandbox/programs/init/supervisor/notify.h"
 #include "sandbox/protocol/init_protocol.h"
 
-enum { INIT_WRITES = 64, INIT_RULES = 96, INIT_SCRATCH_DIRECTORIES = 4 };
+enum { INIT_WRITES = 64, INIT_RULES = 160, INIT_SCRATCH_DIRECTORIES = 4 };
 
 /* Paths in the sandbox; empty for what does not exist. */
 struct init_paths {
