@@ -151,10 +151,12 @@ int filter_add_common(scmp_filter_ctx context)
 }
 
 /* AF_VSOCK reaches a hypervisor's host and belongs to no namespace; AF_ALG, rxrpc and others have
- * given write access to the page cache (CVE-2026-31431 and similar). */
+ * given write access to the page cache (CVE-2026-31431 and similar). NETLINK_ROUTE lists the
+ * loopback interface of the sandbox's own network: Node.js throws, and MPI and libzmq end the
+ * process, where getifaddrs(3) fails. To change anything needs a capability, rtnetlink(7). */
 static const struct filter_sockets sockets[] = {
     {.call = SCMP_SYS(socket),
-     .families = 1U << AF_UNIX | 1U << AF_INET | 1U << AF_INET6,
+     .families = 1U << AF_UNIX | 1U << AF_INET | 1U << AF_INET6 | 1U << AF_NETLINK,
      .types = 1U << SOCK_STREAM | 1U << SOCK_DGRAM | 1U << SOCK_SEQPACKET,
      .protocols = 1U << 0 | 1U << IPPROTO_TCP | 1U << IPPROTO_UDP},
     {.call = SCMP_SYS(socketpair),

@@ -1,7 +1,9 @@
 #include "sandbox/policy/filter_parts.h"
 
+#include <linux/netlink.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -96,10 +98,18 @@ static int refuse_others(scmp_filter_ctx context, int error, const struct filter
 int filter_add_sockets(scmp_filter_ctx context, const struct filter_sockets *allowed)
 {
     int r = refuse_others(context, EAFNOSUPPORT, allowed, 0, allowed->families);
+    bool route = allowed->families >> AF_NETLINK & 1;
     for (unsigned type = 0; r == 0 && type < TYPES; type++) {
-        r = allowed->types >> type & 1 ? 0
-                                       : refuse(context, EPERM, allowed->call,
-                                                SCMP_A1(SCMP_CMP_MASKED_EQ, TYPES - 1, type));
+        struct scmp_arg_cmp compare[] = {SCMP_A1(SCMP_CMP_MASKED_EQ, TYPES - 1, type),
+                                         SCMP_A0(SCMP_CMP_NE, AF_NETLINK)};
+        r = allowed->types >> type & 1
+                ? 0
+                : seccomp_rule_add_array(context, SCMP_ACT_ERRNO(EPERM), allowed->call,
+                                         route && type == SOCK_RAW ? 2 : 1, compare);
+    }
+    if (r == 0 && route) {
+        r = seccomp_rule_add(context, SCMP_ACT_ERRNO(EPROTONOSUPPORT), allowed->call, 2,
+                             SCMP_A0(SCMP_CMP_EQ, AF_NETLINK), SCMP_A2(SCMP_CMP_NE, NETLINK_ROUTE));
     }
     return r ? r : refuse_others(context, EPROTONOSUPPORT, allowed, 2, allowed->protocols);
 }

@@ -48,7 +48,8 @@ void filter_context_release(scmp_filter_ctx *context);
 
 int filter_add_names(scmp_filter_ctx context, uint32_t action, const char *const *names);
 int filter_add_rules(scmp_filter_ctx context, const struct filter_rule *rules, size_t count);
-/* Any other family is EAFNOSUPPORT, type EPERM, protocol EPROTONOSUPPORT. */
+/* Any other family is EAFNOSUPPORT, type EPERM, protocol EPROTONOSUPPORT. With AF_NETLINK only
+ * NETLINK_ROUTE, and also as SOCK_RAW. */
 int filter_add_sockets(scmp_filter_ctx context, const struct filter_sockets *allowed);
 /* Refusals by argument that each isolation level has, except sockets. */
 int filter_add_common(scmp_filter_ctx context);

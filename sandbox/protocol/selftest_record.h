@@ -26,7 +26,7 @@ enum selftest_attempt {
     SELFTEST_MOUNT,         /* a tmpfs over /tmp */
     SELFTEST_PTRACE,        /* PTRACE_TRACEME */
     SELFTEST_IO_URING,      /* a call that only the filter by name refuses */
-    SELFTEST_NETLINK,       /* a socket family that only the filter by argument refuses */
+    SELFTEST_NETLINK,       /* a protocol that only the filter by argument refuses */
     SELFTEST_BECOME_ROOT,   /* setuid(0) */
     SELFTEST_CANARY,        /* the server's canary, by its path outside */
     SELFTEST_WRITE_ROOT,    /* a file in /etc */

@@ -38,7 +38,8 @@ static const struct {
     {SELFTEST_MOUNT, BOX_PROTECTION_SECCOMP, EPERM, EPERM, "mount()"},
     {SELFTEST_PTRACE, BOX_PROTECTION_SECCOMP, EPERM, EPERM, "ptrace()"},
     {SELFTEST_IO_URING, BOX_PROTECTION_SECCOMP, ENOSYS, ENOSYS, "io_uring_setup()"},
-    {SELFTEST_NETLINK, BOX_PROTECTION_SECCOMP, EAFNOSUPPORT, EAFNOSUPPORT, "socket(AF_NETLINK)"},
+    {SELFTEST_NETLINK, BOX_PROTECTION_SECCOMP, EPROTONOSUPPORT, EPROTONOSUPPORT,
+     "socket(AF_NETLINK) for the events of devices"},
     /* Root's id is not mapped inside; without namespaces, a container's root may remain root. */
     {SELFTEST_BECOME_ROOT, BOX_PROTECTION_PRIVILEGES, EINVAL, NOT_ASKED, "setuid(0)"},
     {SELFTEST_MEMFD, BOX_PROTECTION_SECCOMP, NOT_ASKED, ENOSYS, "memfd_create()"},

@@ -39,3 +39,14 @@ def what_programs_keep_in_etc():
         assert "ID=" in file.read()
     for link in ("/usr/share/groff/site-tmac/man.local", "/usr/share/perl/5.36/Net/libnet.cfg", "/usr/share/maven/bin/m2.conf"):
         assert not os.path.islink(link) or os.path.exists(link), link
+
+
+def interfaces_are_listed():
+    try:
+        socket.socket(socket.AF_INET).close()
+    except OSError:
+        return "the level has no network"
+    assert [name for _, name in socket.if_nameindex()] == ["lo"]
+    if shutil.which("node"):
+        done = subprocess.run(["node", "-p", "Object.keys(require('os').networkInterfaces())"], capture_output=True, text=True)
+        assert "'lo'" in done.stdout, done.stderr

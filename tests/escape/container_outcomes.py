@@ -40,7 +40,8 @@ NO_CONTROL = frozenset("""
     network_namespace_of_the_host_by_a_socket open_descriptors_are_few options_of_sockets_that_hold_memory
     passwd_names_nobody_of_the_host physical_addresses
     read_memory_and_environment_of_pid_1 read_secrets_of_the_machine read_shared_memory_of_the_host
-    root_of_other_processes settings_of_pid_1 shield_from_the_memory_killer socket_filters socket_of_family_netlink
+    root_of_other_processes settings_of_pid_1 shield_from_the_memory_killer socket_filters netlink_of_other_protocols
+    settings_of_the_network_by_netlink
     walk_up_from_the_workspace write_into_the_memory_of_others write_the_uid_map_again write_to_files_of_proc
     write_to_the_drivers_files
 """.split())

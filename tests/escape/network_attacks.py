@@ -21,10 +21,28 @@ NETWORK = [
                    "attempt(connect, socket.AF_UNIX, 'own.sock')"),
     *[Attack(f"socket_of_family_{name}", f"attempt(lambda: socket.socket({family}, {kind}, 0))",
              control="attempt(lambda: socket.socket().close())")
-      for name, family, kind in (("netlink", 16, 3), ("packet", 17, 3), ("vsock", 40, 1),
+      for name, family, kind in (("packet", 17, 3), ("vsock", 40, 1),
                                  ("alg", 38, 5), ("bluetooth", 31, 3), ("can", 29, 3),
                                  ("kcm", 41, 5), ("xdp", 44, 3), ("tipc", 30, 1), ("key", 15, 3),
                                  ("rds", 21, 5), ("qipcrtr", 42, 2))],
+    Attack("netlink_of_other_protocols",
+           "for protocol in (*range(1, 23), 31, 255):\n    for kind in (2, 3): attempt(lambda: socket.socket(16, kind, protocol))\n"
+           "attempt(lambda: check(LIBC.syscall(41 if platform.machine() == 'x86_64' else 198, 16, 3, ctypes.c_long(1 << 32 | 12))))",
+           r"denied (EPROTONOSUPPORT|EAFNOSUPPORT|EPERM)", control="attempt(lambda: socket.socket(16, 3, 0).close())"),
+    Attack("settings_of_the_network_by_netlink",
+           "def ask(kind, body, flags=0x605):\n    s = socket.socket(16, 3, 0); s.settimeout(5)\n"
+           "    s.send(struct.pack('IHHII', 16 + len(body), kind, flags, 1, 0) + body)\n"
+           "    found = struct.unpack_from('IHHIIi', s.recv(9999))\n"
+           "    if found[1] == 2 and found[5] < 0: raise OSError(-found[5], 'refused')\n    return found\n"
+           "for kind in (16, 17, 19, 20, 21, 24, 25, 28, 29, 32, 33, 36, 37, 40, 44, 64 + 2, 68, 72, 84, 88, 92, 100, 104, 108):\n"
+           "    attempt(ask, kind if kind != 66 else 67, struct.pack('BBHiII', 0, 0, 1, 1, 0, 0) + bytes(64))\n"
+           "s = socket.socket(16, 3, 0); s.bind((0, 0)); t = socket.socket(16, 3, 0)\n"
+           "attempt(t.sendto, b'x' * 16, s.getsockname())\n"
+           "attempt(t.sendto, struct.pack('IHHII', 32, 16, 1, 1, 0) + bytes(16), (0, 1))\n"
+           "attempt(t.setsockopt, 270, 8, 1)", r"denied (EPERM|EOPNOTSUPP|ENOPROTOOPT|EAFNOSUPPORT)",
+           control="s = socket.socket(16, 3, 0); s.settimeout(5)\n"
+                   "s.send(struct.pack('IHHII', 32, 18, 0x301, 1, 0) + bytes(16))\nattempt(lambda: b'lo\\0' in s.recv(9999))",
+           control_holds=r"allowed True"),
     Attack("options_of_sockets_that_hold_memory",
            "s = socket.socket()\n"
            "attempt(s.setsockopt, 6, 14, struct.pack('=HHI120sBBHI80s', 2, 0, 0, b'', 0, 0, 4, 0, b'abcd'))\n"

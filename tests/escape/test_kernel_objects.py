@@ -195,6 +195,16 @@ for number in range({listeners}):
 note()
 print('through')
 """
+# Answers of the kernel that nobody reads.
+NETLINK = """
+def worker(n):
+    ask = struct.pack('IHHII', 32, 18, 1, 1, 0) + struct.pack('BBHiII', 0, 0, 0, 1, 0, 0)
+    kept = [socket.socket(16, 3 | socket.SOCK_NONBLOCK, 0) for _ in range({sockets})]
+    for one in kept:
+        for _ in range(150): one.send(ask)
+    return kept
+def held(n): return n * {sockets} // 5
+"""
 CONNECTIONS = """
 def worker(n):
     kept = []
@@ -234,6 +244,7 @@ HELD = {
     "file_locks": (workers(LOCKS, 8, files=480), workers(LOCKS, 1, files=40), "1 left"),
     "mappings": (workers(MAPPINGS, 14, pairs=32500), workers(MAPPINGS, 1, pairs=1000), "1 left"),
     "event_queues": (workers(EPOLL, 20, queues=290), workers(EPOLL, 1, queues=10), "1 left"),
+    "unread_netlink_answers": (workers(NETLINK, 16, sockets=200), workers(NETLINK, 1, sockets=10), "1 left"),
     "named_pipes": (workers(FIFOS, 60, 4 * LIMIT_MIB, files=480), workers(FIFOS, 1, files=20), "1 left", 3 * LIMIT_MIB, 4 * LIMIT_MIB),  # its workers have many pages
     "texts_of_descriptors": (workers(FDINFO, 2, items=12000, opened=180), workers(FDINFO, 1, items=400, opened=8),
                              "1 left"),

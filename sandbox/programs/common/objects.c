@@ -432,7 +432,7 @@ bool objects_look(const struct processes *processes, bool locks_only, uint64_t l
 
 /* --- sockets --- */
 
-enum { NET_BYTES = 1024 };
+enum { NET_BYTES = 1024, NETLINK_BYTES = 4 << 10 };
 
 /* A file of /proc/net of the sandbox. */
 static void read_net(const struct processes *processes, const char *file, char text[NET_BYTES])
@@ -461,6 +461,23 @@ uint64_t objects_inet_sockets(const struct processes *processes)
            net_number(processes, "sockstat", "UDP: inuse ") +
            net_number(processes, "sockstat6", "TCP6: inuse ") +
            net_number(processes, "sockstat6", "UDP6: inuse ");
+}
+
+uint64_t objects_netlink_bytes(const struct processes *processes)
+{
+    char path[48];
+    char line[256];
+    uint64_t bytes = 0;
+    (void)snprintf(path, sizeof path, "/proc/%d/net/netlink",
+                   (int)(processes->outside ? processes->root : getpid()));
+    defer_fclose FILE *file = fopen(path, "re");
+    while (file && fgets(line, sizeof line, file)) {
+        unsigned long queue = 0;
+        if (sscanf(line, "%*s %*s %*s %*s %lu", &queue) == 1) {
+            bytes += queue + NETLINK_BYTES;
+        }
+    }
+    return bytes;
 }
 
 uint64_t objects_network_pages(const struct processes *processes)

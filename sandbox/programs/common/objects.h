@@ -35,5 +35,8 @@ void objects_forget(pid_t pid);
 uint64_t objects_sockets(const struct processes *processes);
 /* Number of TCP and UDP sockets, without TIME_WAIT. */
 uint64_t objects_inet_sockets(const struct processes *processes);
+/* Netlink sockets, held or in transit, with the answers that they have not read: no control group
+ * counts these. */
+uint64_t objects_netlink_bytes(const struct processes *processes);
 /* Pages of the buffers of all TCP and UDP sockets of the machine. */
 uint64_t objects_network_pages(const struct processes *processes);

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <linux/netlink.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -50,9 +51,9 @@ static int32_t try_open(const char *path, int flags)
     return outcome(fd);
 }
 
-static int32_t try_socket(int tree)
+static int32_t try_netlink(int protocol)
 {
-    defer_close int fd = socket(tree, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    defer_close int fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, protocol);
     return outcome(fd);
 }
 
@@ -176,7 +177,7 @@ static void attempt_all(struct selftest_record *record, const char *canary)
     attempts[SELFTEST_MOUNT] = outcome(mount("tmpfs", "/tmp", "tmpfs", 0, NULL));
     attempts[SELFTEST_PTRACE] = outcome(ptrace(PTRACE_TRACEME, 0, NULL, NULL));
     attempts[SELFTEST_IO_URING] = outcome(syscall(SYS_io_uring_setup, 1, params));
-    attempts[SELFTEST_NETLINK] = try_socket(AF_NETLINK);
+    attempts[SELFTEST_NETLINK] = try_netlink(NETLINK_KOBJECT_UEVENT);
     attempts[SELFTEST_BECOME_ROOT] = outcome(setuid(0));
     attempts[SELFTEST_CANARY] = try_open(canary, O_RDONLY);
     attempts[SELFTEST_WRITE_ROOT] = try_open("/etc/selftest", O_WRONLY | O_CREAT | O_EXCL);

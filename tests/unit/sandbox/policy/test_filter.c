@@ -350,7 +350,9 @@ static void sockets_are_of_the_plain_families(void **)
         {"INET raw", SYS_socket, {AF_INET, SOCK_RAW, 0}, EPERM},
         {"INET ICMP", SYS_socket, {AF_INET, SOCK_DGRAM, IPPROTO_ICMP}, EPROTONOSUPPORT},
         {"INET6 ICMP", SYS_socket, {AF_INET6, SOCK_DGRAM, IPPROTO_ICMPV6}, EPROTONOSUPPORT},
-        {"NETLINK", SYS_socket, {AF_NETLINK, SOCK_DGRAM, 0}, EAFNOSUPPORT},
+        {"NETLINK route", SYS_socket, {AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, 0}, 0},
+        {"NETLINK netfilter", SYS_socket, {AF_NETLINK, SOCK_RAW, 12}, EPROTONOSUPPORT},
+        {"NETLINK events", SYS_socket, {AF_NETLINK, SOCK_DGRAM, 15}, EPROTONOSUPPORT},
         {"PACKET", SYS_socket, {AF_PACKET, SOCK_DGRAM, 0}, EAFNOSUPPORT},
         {"UNIX pair", SYS_socketpair, {AF_UNIX, SOCK_SEQPACKET, 0, BAD_ADDRESS}, 0},
         {"INET pair", SYS_socketpair, {AF_INET, SOCK_STREAM, 0, BAD_ADDRESS}, EAFNOSUPPORT},
@@ -376,7 +378,8 @@ static void sockets_are_of_the_plain_families(void **)
 static void exotic_families_and_protocols_are_refused(void **)
 {
     for (int family = 0; family < 48; family++) {
-        bool ours = family == AF_UNIX || family == AF_INET || family == AF_INET6;
+        bool ours = family == AF_UNIX || family == AF_INET || family == AF_INET6 ||
+                    family == AF_NETLINK;
         struct row row = {"family", SYS_socket, {family, SOCK_DGRAM, 0}, EAFNOSUPPORT};
         int error = try_call(&row, &names, &arguments);
         assert_int_equal(error, ours ? try_call(&row, NULL, NULL) : EAFNOSUPPORT);

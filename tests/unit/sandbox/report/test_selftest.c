@@ -61,7 +61,7 @@ static struct selftest_record good_record(void)
                                                   [SELFTEST_MOUNT] = EPERM,
                                                   [SELFTEST_PTRACE] = EPERM,
                                                   [SELFTEST_IO_URING] = ENOSYS,
-                                                  [SELFTEST_NETLINK] = EAFNOSUPPORT,
+                                                  [SELFTEST_NETLINK] = EPROTONOSUPPORT,
                                                   [SELFTEST_BECOME_ROOT] = EINVAL,
                                                   [SELFTEST_CANARY] = ENOENT,
                                                   [SELFTEST_WRITE_ROOT] = EACCES,
