@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -38,7 +39,7 @@ int filter_build_names(struct filter_program *ret_filter, struct fail *ret_fail)
     return filter_build_named(lists, ret_filter, ret_fail);
 }
 
-enum { ATTRIBUTE_BYTES = 256 };
+enum { ATTRIBUTE_BYTES = 256, SEGMENT_BYTES = 1 << 20 };
 
 #define SET_ID(name, argument)                                                                     \
     FILTER_FLAG(name, argument, S_ISUID), FILTER_FLAG(name, argument, S_ISGID)
@@ -72,6 +73,9 @@ static const struct filter_rule common[] = {
     FILTER_FLAG("mmap", 3, MAP_HUGETLB),
     FILTER_FLAG("mmap2", 3, MAP_HUGETLB),
     FILTER_FLAG("memfd_create", 1, MFD_HUGETLB),
+    FILTER_FLAG("shmget", 2, SHM_HUGETLB),
+    {EINVAL, "shmget", 1, SCMP_CMP_GT, SEGMENT_BYTES, 0},
+    FILTER_VALUE("shmctl", 1, SHM_LOCK),
     /* set-id files outlive the sandbox in a host directory */
     SET_ID("chmod", 1),
     SET_ID("fchmod", 1),
@@ -183,8 +187,9 @@ int filter_build_uncounted(struct filter_program *ret_filter, struct fail *ret_f
 {
     FILTER_CONTEXT context = NULL;
     int r = filter_context_new(SCMP_ACT_ALLOW, ret_filter->arch, &context);
-    /* Nothing counts a memfd that is in a message, or mapped and closed. */
+    /* Nothing counts a memfd that is in a message, or mapped and closed, nor a segment. */
     r = r ? r : seccomp_rule_add(context, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(memfd_create), 0);
+    r = r ? r : seccomp_rule_add(context, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(shmget), 0);
     r = r ? r
           : seccomp_rule_add(context, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(fcntl), 1,
                              SCMP_A1(SCMP_CMP_MASKED_EQ, FILTER_LOW_32, F_SETPIPE_SZ));

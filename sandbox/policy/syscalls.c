@@ -156,6 +156,12 @@ const char *const syscalls_allowed[] = {
     "pkey_mprotect",
     "get_mempolicy",
     "map_shadow_stack",
+    /* PostgreSQL's server starts with a segment of 56 bytes. Of the sandbox's own IPC namespace,
+     * where a control group counts them and init removes those that no process has. */
+    "shmget",
+    "shmat",
+    "shmdt",
+    "shmctl",
     /* processes and threads */
     "clone",
     "fork",

@@ -20,8 +20,9 @@ static const char *const notified_addresses[] = {"bind", "connect", NULL};
 /* So that init counts tasks, and none is forked while the sandbox is being killed. */
 static const char *const notified_tasks[] = {"clone", "fork", "vfork", NULL};
 
-/* Memory that no process's figures contain while it is in transit in a message. */
-static const char *const absent[] = {"memfd_create", NULL};
+/* Memory that no process's figures contain while it is in transit in a message; and segments, which
+ * would be those of the container's other programs. */
+static const char *const absent[] = {"memfd_create", "shmget", "shmat", "shmdt", "shmctl", NULL};
 static const char *const refused_owners[] = {"chown",  "chown32",  "fchown",   "fchown32",
                                              "lchown", "lchown32", "fchownat", NULL};
 /* Landlock covers neither reading nor writing them by name, nor writing them by a descriptor that

@@ -315,8 +315,18 @@ PROCESSES = [
            control_holds=r"allowed True"),
     Attack("shared_memory_segment_of_the_host",
            "attempt(lambda: check(LIBC.shmat(W['shm_id'], None, 0) or 0))\n"
-           "attempt(lambda: check(LIBC.shmget(0, 1 << 20, 0o1666)))",
+           "for size, flags in ((1 << 20 | 1, 0), (1 << 40, 0), (4096, 0o4000)):\n"
+           "    attempt(lambda: check(LIBC.shmget(0, ctypes.c_size_t(size), 0o1666 | flags)))\n"
+           "attempt(lambda: check(LIBC.shmctl(LIBC.shmget(0, 4096, 0o1666), 11, None)))\n"
+           "attempt(lambda: check(LIBC.shmctl(W['shm_id'], 0, None)))",
            r"denied (ENOSYS|EINVAL|EPERM|EIDRM)"),
+    Attack("segments_that_outlive_their_processes",
+           "kept = []\nfor _ in range(200):\n"
+           "    kept.append(LIBC.shmget(0, 1 << 20, 0o1000))\n"
+           "end = time.monotonic() + 60\ninfo = (ctypes.c_long * 16)()\n"
+           "def used(): LIBC.shmctl(0, 14, info); return info[0] & 0xffffffff\n"
+           "while used() > 16 and time.monotonic() < end: time.sleep(0.1)\n"
+           "print('few' if used() <= 16 else used())", r"few", limit_s=70),
     Attack("forge_the_servers_pidfd", "attempt(os.pidfd_open, W['server'])\n"
            "attempt(os.pidfd_open, W['victim'])", control="attempt(os.pidfd_open, os.getpid())"),
 ]

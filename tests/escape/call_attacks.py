@@ -47,7 +47,7 @@ SYSCALLS = [
     ("remap_file_pages", 216, 234, (0, 0, 0, 0, 0)), ("mount_by_fsconfig", 431, 431, (3, 6, 0, 0, 0)),
     ("sendfile", 40, 71, (1, 0, 0, 1)), ("sync", 162, 81, ()),
     ("msgget", 68, 186, (0, 0o1666)), ("semget", 64, 190, (0, 1, 0o1666)),
-    ("shmget", 29, 194, (0, 4096, 0o1666)), ("mq_open", 240, 180, (b"q", 0o102, 0o666, 0)),
+    ("mq_open", 240, 180, (b"q", 0o102, 0o666, 0)),
     ("iopl", 172, None, (3,)), ("ioperm", 173, None, (0, 1, 1)), ("uselib", 134, None, (b"x",)),
     ("modify_ldt", 154, None, (0, 0, 0)), ("kexec_file_load", 320, 294, (3, 3, 0, b"", 0)),
     ("lookup_dcookie", 212, 18, (0, b"", 0)), ("nfsservctl", 180, 42, (0, 0, 0)),

@@ -486,6 +486,9 @@ void watch_uncounted(struct processes *processes, uint64_t limit_bytes, uint64_t
         (void)objects_look(processes, /* locks_only= */ true, limit_bytes);
     }
     look.unheld = inet_bytes > 0 ? objects_inet_sockets(processes) * inet_bytes : 0;
+    if (!processes->guards) {
+        objects_drop_segments();
+    }
     uint64_t sockets = objects_sockets(processes);
     look.unheld += crowd_bytes(processes, sockets, limit_bytes);
     if (sockets * OBJECTS_SOCKET_BYTES > limit_bytes) { /* else they cannot have as much */

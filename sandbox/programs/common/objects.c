@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/shm.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -428,6 +429,20 @@ bool objects_look(const struct processes *processes, bool locks_only, uint64_t l
     }
     end_look();
     return true;
+}
+
+void objects_drop_segments(void)
+{
+    enum { SEGMENTS = 16 };
+    struct shm_info info = {};
+    int last = shmctl(0, SHM_INFO, (struct shmid_ds *)&info);
+    for (int i = 0; info.used_ids > SEGMENTS && i <= last; i++) {
+        struct shmid_ds segment;
+        int id = shmctl(i, SHM_STAT_ANY, &segment); /* shmctl(2): whatever its mode */
+        if (id >= 0 && segment.shm_nattch == 0) {
+            (void)shmctl(id, IPC_RMID, NULL);
+        }
+    }
 }
 
 /* --- sockets --- */

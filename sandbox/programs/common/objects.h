@@ -38,5 +38,8 @@ uint64_t objects_inet_sockets(const struct processes *processes);
 /* Netlink sockets, held or in transit, with the answers that they have not read: no control group
  * counts these. */
 uint64_t objects_netlink_bytes(const struct processes *processes);
+/* Removes the segments of System V's shared memory that no process has, if there are many: they
+ * outlive what made them. Only for init, in the sandbox's own IPC namespace. */
+void objects_drop_segments(void);
 /* Pages of the buffers of all TCP and UDP sockets of the machine. */
 uint64_t objects_network_pages(const struct processes *processes);

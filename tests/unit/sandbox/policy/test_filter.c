@@ -149,7 +149,7 @@ static void calls_are_refused_by_name(void **)
          {NO_FILE, BAD_ADDRESS, NO_FILE, BAD_ADDRESS, 0xffff},
          ENOSYS},
         {"fsopen", SYS_fsopen, {BAD_ADDRESS, 0xffff}, ENOSYS},
-        {"shmget", SYS_shmget, {0, 0, 0}, ENOSYS},
+        {"semget", SYS_semget, {0, 0, 0}, ENOSYS},
         {"msgget", SYS_msgget, {1, 0}, ENOSYS},
         {"mq_unlink", SYS_mq_unlink, {BAD_ADDRESS}, ENOSYS},
         {"a number that no kernel has", 100000, {}, 0},
@@ -378,8 +378,8 @@ static void sockets_are_of_the_plain_families(void **)
 static void exotic_families_and_protocols_are_refused(void **)
 {
     for (int family = 0; family < 48; family++) {
-        bool ours = family == AF_UNIX || family == AF_INET || family == AF_INET6 ||
-                    family == AF_NETLINK;
+        bool ours =
+            family == AF_UNIX || family == AF_INET || family == AF_INET6 || family == AF_NETLINK;
         struct row row = {"family", SYS_socket, {family, SOCK_DGRAM, 0}, EAFNOSUPPORT};
         int error = try_call(&row, &names, &arguments);
         assert_int_equal(error, ours ? try_call(&row, NULL, NULL) : EAFNOSUPPORT);

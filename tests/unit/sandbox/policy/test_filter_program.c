@@ -16,6 +16,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -256,7 +257,13 @@ static const struct row {
     {"ptrace", {0}, EPERM},
     {"bpf", {0}, EPERM},
     {"io_uring_setup", {1, 0}, ENOSYS},
-    {"shmget", {0}, ENOSYS},
+    {"shmget", {0, 1 << 20, 0}, ALLOW},
+    {"shmget", {0, (1 << 20) + 1, 0}, EINVAL},
+    {"shmget", {0, HIGH_BITS, 0}, EINVAL},
+    {"shmget", {0, 4096, SHM_HUGETLB}, EPERM},
+    {"shmctl", {1, IPC_RMID}, ALLOW},
+    {"shmctl", {1, SHM_LOCK}, EPERM},
+    {"semget", {0}, ENOSYS},
 };
 
 static void each_row_holds_on_each_architecture(void **)

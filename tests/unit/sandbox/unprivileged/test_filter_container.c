@@ -178,6 +178,8 @@ static const struct row {
     {"sched_setscheduler", {0, SCHED_FIFO}, {EPERM, EPERM, EPERM, EPERM}},
     {"sched_setparam", {2}, {EPERM, EPERM, EPERM, EPERM}},
     {"splice", {3, 0, 4, 0, 1}, {EINVAL, EINVAL, EINVAL, EINVAL}},
+    {"shmget", {0, 4096}, {ENOSYS, ENOSYS, ENOSYS, ENOSYS}},
+    {"shmat", {0}, {ENOSYS, ENOSYS, ENOSYS, ENOSYS}},
     {"capset", {0}, {ALLOW, ALLOW, ALLOW, ALLOW}},
     {"ioprio_set", {1, 2}, {EPERM, EPERM, EPERM, EPERM}},
     /* sockets */
