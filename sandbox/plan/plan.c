@@ -29,8 +29,8 @@ static const char nsswitch[] = "passwd: files\ngroup: files\nhosts: files\n";
 /* The files of /etc, and some of /var, that name nobody and unlock nothing. Of a directory in which
  * an administrator may keep tokens, passwords or names of hosts, only the files that programs need:
  * not R's Renviron.site and Rprofile.site, maven's settings.xml, chromium's apikeys, openmpi's
- * default-hostfile, perl's CPAN. Nothing for all shells and desktops (profile, bash.bashrc, xdg):
- * it may have a proxy's password. Docs: THREATS.md, not promised. */
+ * default-hostfile, perl's CPAN. Nothing for all shells and desktops (bash.bashrc, xdg): it may
+ * have a proxy's password. Docs: THREATS.md, not promised. */
 const char *const plan_etc_shared[] = {
     "/etc/alternatives",
     "/etc/ca-certificates",

@@ -183,7 +183,7 @@ class Hints(Shared):
         self.hinted("exec('raise PermissionError(13, \"x\")', {'__name__': 'multiprocessing.synchronize'})", "/dev/shm", "Pipe")
         self.assertNotIn("/dev/shm", self.server.python("raise PermissionError(13, 'x')").text)
 
-    def test_watchdog_is_told_of_its_other_observer(self):
+    def test_hint_names_the_other_observer_of_watchdog(self):
         self.assertIn("PollingObserver", self.server.python(
             "exec('raise OSError(38, \"inotify_init\")', {'__name__': 'watchdog.observers.inotify_c'})").text)
 
