@@ -72,7 +72,7 @@ def serve(session, fields, fds, mask, children):
 
 def fork_apart(session, fds):
     descriptors = load("descriptors")
-    return orphan.fork(lambda _: session.guard([], "descriptors", descriptors.with_room, descriptors.let_go, session.pid, fds))
+    return orphan.fork(lambda _: session.guard([], "descriptors", descriptors.with_spare, descriptors.let_go, session.pid, fds))
 
 
 def from_session(session, fields, fds):

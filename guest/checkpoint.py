@@ -218,7 +218,7 @@ def sleep(woken, session, mask, children, more):
     woken: the first signal, if orphan.fork has waited for it.
     """
     if more:
-        session.guard([], "descriptors", descriptors.with_room, descriptors.let_go, session.pid)
+        session.guard([], "descriptors", descriptors.with_spare, descriptors.let_go, session.pid)
     if woken is None:
         try:
             os.setsid()

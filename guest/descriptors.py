@@ -77,13 +77,13 @@ def are_more():
     return (count or len(all_open())) != len(OURS)
 
 
-def with_room(step, *arguments):
+def with_spare(step, *arguments):
     """Calls step; two descriptors are free for it, however many the code has open."""
     try:
-        frames.close(frames.ROOM_FDS)
+        frames.close(frames.SPARE_FDS)
         step(*arguments)
     finally:
-        for fd in frames.ROOM_FDS:
+        for fd in frames.SPARE_FDS:
             os.dup2(frames.NULL_FD, fd, False)
 
 
@@ -213,7 +213,7 @@ def watched_by(fd):
 def come_back(session, had_threads):
     """In a state that has become the session, or a branch, before it takes a call."""
     closed = set()
-    session.guard([], "descriptors", with_room, open_all, closed)
+    session.guard([], "descriptors", with_spare, open_all, closed)
     session.came_back = had_threads, closed
     for table in places, pairs, watches:
         table.clear()
@@ -265,7 +265,7 @@ def watch_again(fd, rows):
     os.dup2(new.fileno(), fd, os.get_inheritable(fd))
     new.close()
     for other, events, data in rows:
-        if gone.get(other, True):  # else it would be told of an end that it never takes
+        if gone.get(other, True):  # else it would report an end that nobody takes
             native.syscall(number, fd, ADD, other, pack(form, events, data))
 
 

@@ -7,7 +7,7 @@ FDS_MAX = 5
 FDS_SPACE = CMSG_SPACE(FDS_MAX * 4)
 # The driver's own descriptors: the only table, taken before code can get one of them.
 RESERVED = range(64, 76)
-SESSION_FD, OUT_FD, ERR_FD, NULL_FD, TRACE_FD, GREETING_FD, KEEPER_FD, CALLS_FD, CELLS_FD, DEAD_FD, *ROOM_FDS = RESERVED
+SESSION_FD, OUT_FD, ERR_FD, NULL_FD, TRACE_FD, GREETING_FD, KEEPER_FD, CALLS_FD, CELLS_FD, DEAD_FD, *SPARE_FDS = RESERVED
 EXIT_FAILED = 96  # exit statuses: the table is in guest.h
 EXIT_CUT_OFF = 97
 

@@ -1,7 +1,7 @@
 """Sleeping states hold nothing that the session closes, and have files open at positions of their own.
 
 Each row: the calls, one after the other, and what the last one prints. They are run with three states of undo and some
-named ones asleep, with one process and with several, whose copies take longer to make.
+named ones suspended, with one process and with several, whose copies take longer to make.
 """
 import unittest
 
