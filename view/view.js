@@ -78,7 +78,7 @@
   }
 
   const notices = {
-    "ui/notifications/tool-input": (params) => { input = params.arguments || {}; draw(); },
+    "ui/notifications/tool-input": (params) => { input = params.arguments || null; draw(); },
     "ui/notifications/tool-result": (params) => { result = params; draw(); },
     "ui/notifications/tool-cancelled": (params) => {
       result = { content: [{ type: "text", text: "[cancelled" + (params.reason ? ": " + string(params.reason) : "") + "]" }] };
@@ -242,7 +242,6 @@
   const STILL = "default-src 'none';style-src 'unsafe-inline';img-src data:;font-src data:";
   const ALIVE = "default-src 'none';script-src 'unsafe-inline' 'unsafe-eval';style-src 'unsafe-inline';img-src data: blob:;" +
     "font-src data:;media-src data:;form-action 'none';base-uri 'none'";
-  const REMOVED = "script,link,meta,base,iframe,frame,object,embed,template,noscript,portal,fencedframe";
   /* Says the height, which a frame of another origin cannot be asked for. */
   const SAYS_HEIGHT = "<script>(()=>{const e=document.documentElement,f=()=>parent.postMessage({height:Math.ceil(" +
     "e.getBoundingClientRect().height)},'*');new ResizeObserver(f).observe(e);f()})()</" + "script>";
@@ -251,24 +250,23 @@
     policy + "\"><style>html{height:max-content}body{margin:0;font:14px system-ui,sans-serif}</style></head><body>" + body + "</body></html>";
 
   function still(source) {
-    const parsed = new DOMParser().parseFromString(source, "text/html");
-    for (let i = 0; i < 3; i++) parsed.querySelectorAll(REMOVED).forEach((element) => element.remove());
-    for (const element of parsed.querySelectorAll("*")) {
-      for (const attribute of [...element.attributes]) {
-        if (/^on|^(ping|action|formaction|srcdoc|autofocus|nonce)$/i.test(attribute.name) ||
-            (/href$/i.test(attribute.name) && !attribute.value.startsWith("#")) ||
-            (/^(src|srcset|poster|background|data)$/i.test(attribute.name) && !attribute.value.startsWith("data:"))) element.removeAttribute(attribute.name);
-      }
-    }
-    const styles = [...parsed.querySelectorAll("head style")].map((style) => style.outerHTML).join("");
+    const [nodes, css] = clean(source);
     const frame = make("iframe", { sandbox: "allow-same-origin", title: "HTML output", tabindex: "-1", referrerpolicy: "no-referrer" });
+    const style = "<style>" + css + "</style>"; /* in which there is no "<" */
+    if (origin === "null") { /* no nodes can be given to a frame of another origin, nor can its height be read */
+      frame.srcdoc = page(STILL, style + nodes.innerHTML);
+      frame.style.height = "240px";
+      return frame;
+    }
     frame.addEventListener("load", () => {
-      let inside = 240; /* where the view itself has no origin */
-      try { inside = frame.contentDocument.documentElement.getBoundingClientRect().height; } catch { /* not readable */ }
-      frame.style.height = Math.min(Math.max(Math.ceil(inside), 24), 1600) + "px";
-      fit();
+      const inside = frame.contentDocument;
+      inside.body.append(...inside.importNode(nodes, true).childNodes);
+      new ResizeObserver(() => {
+        frame.style.height = Math.min(Math.max(Math.ceil(inside.documentElement.getBoundingClientRect().height), 24), 1600) + "px";
+        fit();
+      }).observe(inside.documentElement);
     });
-    frame.srcdoc = page(STILL, styles + parsed.body.innerHTML);
+    frame.srcdoc = page(STILL, style);
     return frame;
   }
 
@@ -624,11 +622,20 @@
     fit();
   }
 
+  /* What was called: "run", "changes", or "" where neither the client nor the arguments say it. Never by the text, which
+     code may have written. */
+  function called() {
+    const tool = string(context.toolInfo && context.toolInfo.tool && context.toolInfo.tool.name);
+    if (/run_python$/.test(tool) || (input && ("code" in input || "job" in input))) return "run";
+    return /(list|apply)_changes$/.test(tool) || (input && ["paths", "diff", "discard"].some((name) => name in input)) ? "changes" : "";
+  }
+
   /* A result of which only the text came. */
   function showText(text, images, isError) {
-    if (/^(applied|discarded) \d+ of \d+/.test(text)) return showApplied(text);
-    if (/\[(\d+|no) changes?[^\n]*\]\s*$/.test(text) && !string(input && input.code)) return showChangesText(text);
-    const trimmed = text.trimEnd(), at = trimmed.lastIndexOf("\n[") + 1;
+    const ofChanges = called() === "changes";
+    if (ofChanges && /^(applied|discarded) \d+ of \d+/.test(text)) return showApplied(text);
+    if (ofChanges && /\[(\d+|no) changes?[^\n]*\]\s*$/.test(text)) return showChangesText(text);
+    const trimmed = text.trimEnd(), at = trimmed.lastIndexOf("\n") + 1;
     const hasStatus = trimmed.startsWith("[", at) && trimmed.endsWith("]");
     const [outcome, ...rest] = hasStatus ? segments(trimmed.slice(at)) : [isError ? "error" : "ok"];
     const before = hasStatus ? trimmed.slice(0, at).trimEnd() : trimmed;
@@ -641,11 +648,11 @@
   }
 
   function show(data, images, text) {
-    if (data.changes) {
+    if (data.changes && called() !== "run") {
       const files = [];
       const next = addFiles(files, data);
       showChanges(files, string(data.end), next);
-    } else if (typeof data.summary === "string") showRun(data, images);
+    } else if (typeof data.summary === "string" && called() !== "changes") showRun(data, images);
     else throw Error("not understood: " + text.length);
   }
 

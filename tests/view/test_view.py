@@ -14,11 +14,14 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "e2e"), str(HERE.parent / "clients")]
 
 import packages  # noqa: E402
+import payloads  # noqa: E402
 from client import BINARY, SLOW, need_userns  # noqa: E402
 
 CASES = HERE / "cases"
+HOSTS = ("spec", "opaque", "claude", "desktop", "goose", "bare", "reload", "fixed")
 LEAKS = ["preconnect", "webrtc"]  # what no policy stops in Chromium, docs/VIEW.md
 LARGE = "for i in range(20000): print(i, 'x' * 50)"
+HEAD = "document.querySelector('.head b').textContent"
 TEXT = "document.getElementById('view').innerText"
 CHANGE = """import os
 open('a.txt', 'w').write('a\\nB\\n'); os.remove('old.py'); open('new <b>.py', 'w').write('--- a\\n+++ b\\n<script>x</script>\\n')
@@ -52,7 +55,7 @@ class Looked(unittest.TestCase):
     def look(self, *cases):
         """Plays cases of view_host.mjs, all in one browser. Returns what was seen of each, which is as it must be."""
         place = packages.own(HERE, "view_host.mjs", "host_pages.mjs")
-        given = [{"tool": "run_python", "name": str(at), **case} for at, case in enumerate(cases)]
+        given = [{"tool": "run_python", "name": f"c{at}", **case} for at, case in enumerate(cases)]
         interpreter = python()
         command = [BINARY, "--memory", "1G", *(["--python", interpreter] if interpreter else [])]
         done = subprocess.run([self.node, place / "view_host.mjs", self.chromium, *command], input=json.dumps(given), text=True, capture_output=True,
@@ -61,6 +64,16 @@ class Looked(unittest.TestCase):
         self.assertEqual(len(seen), len(given), done.stderr[-2000:])
         self.assertEqual({one["name"]: one["failed"] for one in seen if one["failed"]}, {}, done.stderr[-2000:])
         return seen
+
+    def try_payloads(self, *hosts):
+        """All of them is clicked, in these clients. The control shows that payloads do reach the network where nobody cleans them."""
+        given = payloads.every()
+        cases = [{"host": host, "args": ["--ui", ui], "payloads": given, "input": {}} for host in hosts for ui in ("on", "static")]
+        *seen, naive = self.look(*cases, {"naive": True, "payloads": given})
+        for case, one in zip(cases, seen):
+            reached = [given[int(number)] for number in one["reached"] if number != "control"]
+            self.assertEqual((case["host"], reached, "control" in one["reached"]), (case["host"], [], True))
+        self.assertGreater(len(naive["reached"]), 200)
 
 
 class One(Looked):
@@ -96,6 +109,18 @@ class One(Looked):
         self.assertIn("real result", still["found"]["text"])
         self.assertNotIn("its script ran", "".join(still["frames"]))
         self.assertEqual(scripts["calls"], [])
+
+    def test_no_payload_reaches_the_network(self):
+        self.try_payloads("spec", "opaque")
+
+    def test_what_kind_a_result_is_comes_from_the_tool(self):
+        """Not from what code prints, where only the text reaches the page."""
+        text = "applied 12 of 12\n~ src/a.py\n[1 change]"
+        seen = self.look({"host": "bare", "input": {"code": f"print({text!r})"}, "evaluate": ["document.querySelectorAll('.file').length", HEAD]},
+                           {"host": "goose", "before": [["run_python", {"code": f"print({text!r}, end='')", "wait_s": 0}]], "args": ["--wait", "25"],
+                            "input": {"job": 1}, "evaluate": ["document.querySelectorAll('.file').length", HEAD]})
+        for one in seen:
+            self.assertEqual(one["evaluated"], [0, "ok"])
 
     def test_markup_stays_text(self):
         seen, = self.look({"input": code("markup"), "evaluate": ["window.FORGED === undefined && document.scripts.length"]})
@@ -196,8 +221,7 @@ function odd() { return files.filter((file) => file.localName !== 'details' || !
 
 class All(Looked):
     def test_every_client_and_era(self):
-        hosts = ("spec", "opaque", "claude", "desktop", "goose", "bare", "reload", "fixed")
-        cases = [{"host": host, "era": era, "input": code("rich")} for host in hosts for era in ("legacy", "auto", "modern")]
+        cases = [{"host": host, "era": era, "input": code("rich")} for host in HOSTS for era in ("legacy", "auto", "modern")]
         seen = self.look(*cases)
         for case, one in zip(cases, seen):
             gone = case["host"] == "reload"
@@ -223,6 +247,9 @@ class All(Looked):
         for one in inputs:
             took = min(seen["took"] for seen in self.look(*[{"input": one}] * 3))
             self.assertLess(took, 100 * SLOW)
+
+    def test_no_payload_reaches_the_network_in_any_client(self):
+        self.try_payloads(*HOSTS)
 
     def test_hostile_output_in_every_client(self):
         still = [{"host": host, "input": code("hostile"), "hostile": True} for host in ("spec", "opaque", "claude", "desktop")]

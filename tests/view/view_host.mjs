@@ -7,8 +7,12 @@
 //   keys: pressed one after the other, a focus that it had is on "selector"; tree: the accessibility tree is read;
 //   media: {feature: value} of the display; running: no result is sent either, and the picture shows that;
 //   hangs: the view does not answer in the end, but the client does;
+//   payloads: HTML outputs, each in a frame, that must not reach the network, whatever in them is clicked; naive: in frames
+//   of another page instead, as they are and cleaned by nobody; seen.reached has those of which the network's log has the name;
 //   hostile: the sinks and the routes to the client must stay silent; leaks: those of them that may not
-import { readFileSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import http from 'node:http';
 import net from 'node:net';
 import dgram from 'node:dgram';
@@ -22,7 +26,7 @@ import { hostPage, policyOf, PROFILES, proxyPage } from './host_pages.mjs';
 const UI = 'io.modelcontextprotocol/ui';
 const MODERN = '2026-07-28';
 const [chromium, command, ...serverArgs] = process.argv.slice(2);
-const cases = JSON.parse(readFileSync(0, 'utf8'));
+const cases = JSON.parse((await process.stdin.toArray()).join(''));
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 const listen = (server) => new Promise((resolve) => server.listen(0, '127.0.0.1', () => resolve(server.address().port)));
 
@@ -49,17 +53,81 @@ const FOCUSED = `(() => {
   return e && e !== document.body ? [e.ariaLabel || e.title || e.innerText, style.outlineStyle + ' ' + parseFloat(style.outlineWidth)] : null;
 })()`;
 
+// All that Chromium's network process does has a line there: also looking up a name for a connection to come.
+const logDirectory = mkdtempSync(join(tmpdir(), 'sp-netlog-'));
+const netLog = join(logDirectory, 'log.json');
+
 const browser = await puppeteer.launch({
   executablePath: chromium, headless: true, timeout: 120000,
   args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--hide-scrollbars', '--site-per-process', '--force-prefers-reduced-motion',
-    '--host-resolver-rules=MAP evil.example 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1'],
+    '--log-net-log=' + netLog,
+    '--host-resolver-rules=MAP evil.example 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE *.localhost, EXCLUDE 127.0.0.1'],
 });
 
+// Names below localhost need no server of names. Each payload has its own.
+const addressOf = (number, name) => `http://p${number}.${name}.localhost:${tcpPort}/`;
+const fill = (payloads, name) => payloads.map((text, at) => text.replaceAll('URL', addressOf(at, name)));
+
+// Clicks all that is in these frames, and waits until a connection that comes after that was made.
+async function provoke(page, frames, control) {
+  await Promise.all(frames.map((frame) => frame.evaluate(() => {
+    for (const element of document.querySelectorAll('*')) element.dispatchEvent(new MouseEvent('click', { bubbles: true, cancelable: true, view: window }));
+  })));
+  const before = sink.tcp;
+  await page.evaluate((href) => {
+    const link = document.createElement('link');
+    link.rel = 'preconnect';
+    link.href = href;
+    document.head.append(link);
+  }, control);
+  for (const end = Date.now() + 60000; sink.tcp === before && Date.now() < end;) await sleep(20);
+  return before;
+}
+
+// What the payloads do where nobody cleans them: once as they are, and once written and parsed again.
+async function playNaive(one) {
+  const page = await browser.newPage();
+  for (let from = 0; from < one.payloads.length; from += 100) {
+    await page.goto('about:blank'); // some of them replace the page
+    await page.evaluate((texts) => Promise.all(texts.flatMap((text) => [text, new DOMParser().parseFromString(text, 'text/html').body?.innerHTML ?? '']).map((body) => {
+      const frame = document.createElement('iframe');
+      frame.srcdoc = '<!doctype html><body>' + body;
+      document.body.append(frame);
+      return new Promise((loaded) => { frame.onload = loaded; });
+    })), fill(one.payloads, one.name).slice(from, from + 100)).catch(() => {});
+  }
+  await page.close();
+  return { name: one.name, failed: [] };
+}
+
+// What must not be in a frame, whether or not Chromium would follow it today.
+function foreign() {
+  const found = [];
+  for (const element of document.querySelectorAll('*')) {
+    if (/^(link|script|base|iframe|frame|object|embed|form|button|template|math|set|animate.*|feimage|foreignobject|title|textarea|xmp|no.*)$/i.test(element.localName)) {
+      found.push(element.localName);
+    }
+    if (element.localName === 'style' && (element.parentNode !== document.head && element !== document.body.firstChild || /localhost/.test(element.textContent))) found.push('style');
+    for (const { name, value } of element.attributes) {
+      if (/localhost|javascript:/.test(value) && !/^(id|class|title|alt|value|data-\w+)$/.test(name)) found.push(name + '=' + value);
+      if (/^on/.test(name)) found.push(name);
+    }
+  }
+  if (document.querySelectorAll('meta').length !== 2) found.push('meta');
+  return found;
+}
+
 async function play(one) {
+  if (one.naive) return playNaive(one);
   const seen = { name: one.name, failed: [], notes: [], calls: [], requests: [], console: [], evaluated: [] };
   const check = (title, ok, detail) => { if (!ok) seen.failed.push(detail === undefined ? title : title + ': ' + JSON.stringify(detail).slice(0, 300)); return ok; };
   const profile = PROFILES[one.host ?? 'spec'];
-  const input = JSON.parse(JSON.stringify(one.input).replaceAll('TCP_PORT', tcpPort).replaceAll('UDP_PORT', udpPort));
+  const given = one.payloads && `class Html:
+    def __init__(self, text): self.text = text
+    def __repr__(self): return "."
+    def _repr_html_(self): return self.text
+for text in ${JSON.stringify(fill(one.payloads, one.name)).replaceAll('\x7f', '')}: display(Html(text))`;
+  const input = given ? { code: given } : JSON.parse(JSON.stringify(one.input).replaceAll('TCP_PORT', tcpPort).replaceAll('UDP_PORT', udpPort));
   const theme = one.theme ?? 'light', width = one.width ?? 720;
   Object.assign(sink, { tcp: 0, udp: 0, lines: [] });
 
@@ -142,7 +210,7 @@ async function play(one) {
   const view = () => proxyFrame()?.childFrames()[0];
   // What must come true, however busy the machine is.
   async function until(title, expression) {
-    const end = Date.now() + 20000;
+    const end = Date.now() + (one.payloads ? 200000 : 20000);
     while (Date.now() < end) {
       if (await Promise.race([view().evaluate(expression).catch(() => false), sleep(3000)])) return true;
       await sleep(50);
@@ -228,6 +296,16 @@ async function play(one) {
     seen.tree = nodes.filter((node) => !node.ignored && node.role).map((node) => ({
       role: node.role.value, name: node.name?.value ?? '', ...Object.fromEntries((node.properties ?? []).map(({ name, value }) => [name, value.value])) }));
   }
+  if (one.payloads) {
+    const count = profile.strips && profile.reads !== false || profile.emptied ? 0 : one.payloads.length;
+    await until('a frame for each payload', `[...document.querySelectorAll('iframe')].filter((frame) => frame.style.height).length === ${count}`);
+    for (const frame of view().childFrames()) await frame.waitForFunction("document.readyState === 'complete'", { polling: 50 });
+    const frames = view().childFrames();
+    check('each payload was shown', frames.length === count, frames.length);
+    check('no connection', await provoke(page, frames, addressOf('control', one.name)) === 0, sink);
+    const found = await Promise.all(frames.map((frame) => frame.evaluate(foreign).catch((error) => [String(error)])));
+    found.forEach((names, at) => check('only what is known is in the frame', names.length === 0, [one.payloads[at].slice(-150), names]));
+  }
   if (one.hostile) await sleep(1500); // what it does later: nothing says that nothing will come
   await sleep(100);
 
@@ -277,6 +355,7 @@ async function play(one) {
   return seen;
 }
 
+const held = [];
 for (const one of cases) {
   let seen;
   try {
@@ -284,7 +363,14 @@ for (const one of cases) {
   } catch (error) {
     seen = { name: one.name, failed: [String(error.stack).slice(0, 600)] };
   }
-  console.log(JSON.stringify(seen));
+  if (one.payloads) held.push(seen);
+  else console.log(JSON.stringify(seen));
 }
-await browser.close();
+await browser.close(); // the log is whole
+const reached = new Set(readFileSync(netLog, 'latin1').match(/p\w+\.[\w-]+\.localhost/g));
+rmSync(logDirectory, { recursive: true });
+for (const seen of held) {
+  seen.reached = [...reached].filter((name) => name.endsWith(`.${seen.name}.localhost`)).map((name) => name.slice(1).split('.')[0]);
+  await new Promise((written) => process.stdout.write(JSON.stringify(seen) + '\n', written));
+}
 process.exit(0);

@@ -84,6 +84,7 @@ static bool has_page(struct views *views)
                         "</style></head>\n<body><p id=\"spoken\" role=\"status\"></p>"
                         "<main id=\"view\" aria-busy=\"true\"><p class=\"wait\">Running</p></main>"
                         "\n<script>\n");
+        append_part(page, "clean.js");
         append_part(page, "view.js");
         if (buf_append_text(page, "</script></body></html>\n") < 0) {
             buf_done(page);
