@@ -143,6 +143,10 @@ class Hostile(Record):
     def test_markdown_keeps_everything_between_fences(self):
         text = self.export("md", self.hostile())
         self.assert_plain(text)
+        self.assert_outside(text, r"# A record of Sandpiper|## (cell \d+|no cell|call)(: [a-z ,;]+)?")
+
+    def assert_outside(self, text, expected):
+        """Nothing else is outside of the fences of Markdown."""
         fence, outside = None, []
         for line in text.split("\n"):
             if fence is None and re.match(r"`{3,}(python)?$", line):
@@ -152,7 +156,7 @@ class Hostile(Record):
             elif fence is None and line:
                 outside.append(line)
         self.assertIsNone(fence)
-        self.assertEqual([line for line in outside if not re.match(r"(# A record of Sandpiper|## (cell \d+|no cell|call).*)$", line)], [])
+        self.assertEqual([line for line in outside if not re.fullmatch(expected, line)], [])
 
     def test_script_runs_no_text_of_a_record(self):
         text = self.export("py", self.hostile())
@@ -181,6 +185,7 @@ class Hostile(Record):
                 self.assertEqual(source, "%pip install --quiet ok==1.0")
             if cell["cell_type"] == "markdown":
                 self.assertNotIn("\x1b", source)
+                self.assert_outside(source, r"# A session of Sandpiper|Its directories, remote hosts and packages:|\*\*cell \d+: [a-z ,;]+\*\*[a-z ;]*")
         try:
             import nbformat
         except ImportError:
