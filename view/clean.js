@@ -3,8 +3,8 @@
    once, in a document that loads nothing, and nothing of that document is moved, whatever its parser was tricked into.
    Of CSS stays what names no address, by the browser's own parser.
 
-   No name below makes a parser read on otherwise than before (as title, style and textarea do). So if the nodes are
-   written and parsed again, the tree may change, but no tag and no attribute can appear that was not in it. */
+   No name below makes a parser read on otherwise than before (as title, style and textarea do). So where the nodes must
+   be written and parsed again, no tag and no attribute can appear that was not among them. */
 const clean = (() => {
   const words = (text) => new Set(text.split(" "));
   const parse = (source) => new DOMParser().parseFromString(source, "text/html");

@@ -249,12 +249,22 @@
   const page = (policy, body) => "<!doctype html><html><head><meta charset='utf-8'><meta http-equiv='Content-Security-Policy' content=\"" +
     policy + "\"><style>html{height:max-content}body{margin:0;font:14px system-ui,sans-serif}</style></head><body>" + body + "</body></html>";
 
+  /* The text that a parser reads as these very nodes, if need be without what it would move. */
+  function written(nodes) {
+    for (let tries = 0; tries < 4; tries++) {
+      const text = nodes.innerHTML;
+      [nodes] = clean("<!doctype html><body>" + text);
+      if (text === nodes.innerHTML) return text;
+    }
+    throw Error("not the same when it is parsed again");
+  }
+
   function still(source) {
     const [nodes, css] = clean(source);
     const frame = make("iframe", { sandbox: "allow-same-origin", title: "HTML output", tabindex: "-1", referrerpolicy: "no-referrer" });
     const style = "<style>" + css + "</style>"; /* in which there is no "<" */
     if (origin === "null") { /* no nodes can be given to a frame of another origin, nor can its height be read */
-      frame.srcdoc = page(STILL, style + nodes.innerHTML);
+      frame.srcdoc = page(STILL, style + written(nodes));
       frame.style.height = "240px";
       return frame;
     }

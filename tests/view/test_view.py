@@ -65,16 +65,6 @@ class Looked(unittest.TestCase):
         self.assertEqual({one["name"]: one["failed"] for one in seen if one["failed"]}, {}, done.stderr[-2000:])
         return seen
 
-    def try_payloads(self, *hosts):
-        """All of them is clicked, in these clients. The control shows that payloads do reach the network where nobody cleans them."""
-        given = payloads.every()
-        cases = [{"host": host, "args": ["--ui", ui], "payloads": given, "input": {}} for host in hosts for ui in ("on", "static")]
-        *seen, naive = self.look(*cases, {"naive": True, "payloads": given})
-        for case, one in zip(cases, seen):
-            reached = [given[int(number)] for number in one["reached"] if number != "control"]
-            self.assertEqual((case["host"], reached, "control" in one["reached"]), (case["host"], [], True))
-        self.assertGreater(len(naive["reached"]), 200)
-
 
 class One(Looked):
     def test_rich_output_stands_in_its_order(self):
@@ -111,16 +101,23 @@ class One(Looked):
         self.assertEqual(scripts["calls"], [])
 
     def test_no_payload_reaches_the_network(self):
-        self.try_payloads("spec", "opaque")
+        """In any client, whatever in it is clicked. The last case shows that they do where nobody cleans them."""
+        given = payloads.every()
+        cases = [{"host": host, "args": ["--ui", ui], "payloads": given, "input": {}} for host in HOSTS for ui in ("on", "static")]
+        *seen, naive = self.look(*cases, {"naive": True, "payloads": given})
+        for case, one in zip(cases, seen):
+            reached = [given[int(number)] for number in one["reached"] if number != "control"]
+            self.assertEqual((case["host"], case["args"], reached, "control" in one["reached"]), (case["host"], case["args"], [], True))
+        self.assertGreater(len(naive["reached"]), 200)
 
     def test_what_kind_a_result_is_comes_from_the_tool(self):
         """Not from what code prints, where only the text reaches the page."""
-        text = "applied 12 of 12\n~ src/a.py\n[1 change]"
-        seen = self.look({"host": "bare", "input": {"code": f"print({text!r})"}, "evaluate": ["document.querySelectorAll('.file').length", HEAD]},
-                           {"host": "goose", "before": [["run_python", {"code": f"print({text!r}, end='')", "wait_s": 0}]], "args": ["--wait", "25"],
-                            "input": {"job": 1}, "evaluate": ["document.querySelectorAll('.file').length", HEAD]})
-        for one in seen:
-            self.assertEqual(one["evaluated"], [0, "ok"])
+        codes = ["print('applied 12 of 12\\n~ src/a.py')", "print('~ src/a.py\\n[1 change]')", "print('# a: b\\n[no changes]')", "open('[1 change]', 'w').close()"]
+        given = [{"input": {"code": code}} for code in codes]
+        given += [{"before": [["run_python", {"code": code, "wait_s": 0}]], "input": {"job": 1}} for code in codes]
+        cases = [{**one, "host": host, "evaluate": ["document.querySelectorAll('.file').length", HEAD]} for one in given for host in ("bare", "desktop")]
+        seen = [(one["host"], one["input"], found["evaluated"]) for one, found in zip(cases, self.look(*cases))]
+        self.assertEqual([one for one in seen if one[2] != [0, "ok"]], [])
 
     def test_markup_stays_text(self):
         seen, = self.look({"input": code("markup"), "evaluate": ["window.FORGED === undefined && document.scripts.length"]})
@@ -247,9 +244,6 @@ class All(Looked):
         for one in inputs:
             took = min(seen["took"] for seen in self.look(*[{"input": one}] * 3))
             self.assertLess(took, 100 * SLOW)
-
-    def test_no_payload_reaches_the_network_in_any_client(self):
-        self.try_payloads(*HOSTS)
 
     def test_hostile_output_in_every_client(self):
         still = [{"host": host, "input": code("hostile"), "hostile": True} for host in ("spec", "opaque", "claude", "desktop")]

@@ -68,11 +68,38 @@ const browser = await puppeteer.launch({
 const addressOf = (number, name) => `http://p${number}.${name}.localhost:${tcpPort}/`;
 const fill = (payloads, name) => payloads.map((text, at) => text.replaceAll('URL', addressOf(at, name)));
 
-// Clicks all that is in these frames, and waits until a connection that comes after that was made.
-async function provoke(page, frames, control) {
-  await Promise.all(frames.map((frame) => frame.evaluate(() => {
-    for (const element of document.querySelectorAll('*')) element.dispatchEvent(new MouseEvent('click', { bubbles: true, cancelable: true, view: window }));
-  })));
+// What must not be in a frame's document, whether or not Chromium would follow it today. Then clicks all that is in it.
+// null: it is not yet there. source: the text of which it must be the very nodes.
+function attack(document, source) {
+  if (document.URL !== 'about:srcdoc' || document.readyState !== 'complete') return null;
+  const all = (selector) => Document.prototype.querySelectorAll.call(document, selector); // whatever an element is named
+  const found = [], elements = [...all('*')];
+  for (const element of elements) {
+    if (/^(link|script|base|iframe|frame|object|embed|form|button|template|math|set|animate.*|feimage|foreignobject|title|textarea|xmp|no.*)$/i.test(element.localName)) {
+      found.push(element.localName);
+    }
+    if (element.localName === 'style' && (element.parentNode !== document.head && element !== document.body.firstChild || /localhost/.test(element.textContent))) found.push('style');
+    for (const { name, value } of element.attributes) {
+      if (/localhost|javascript:/.test(value) && !/^(id|class|title|alt|value|data-\w+)$/.test(name)) found.push(name + '=' + value);
+      if (/^on/.test(name)) found.push(name);
+    }
+  }
+  if (all('meta').length !== 2) found.push('meta');
+  if (source && !source.endsWith('<body>' + document.body.innerHTML + '</body></html>')) found.push('other nodes than were written');
+  const view = document.defaultView;
+  for (const element of elements) element.dispatchEvent(new view.MouseEvent('click', { bubbles: true, cancelable: true, view }));
+  return found;
+}
+
+// Attacks the frames of a view, and waits until a connection that comes after that was made. Returns those of before it,
+// and what was found in the frames.
+async function attackAll(page, view, isOpaque, control) {
+  const sources = isOpaque && await view.evaluate("[...document.querySelectorAll('iframe')].map((frame) => frame.srcdoc)");
+  const attempt = () => (isOpaque ? Promise.all(view.childFrames().map((frame, at) => frame.evaluate(`(${attack})(document, ${JSON.stringify(sources[at])})`)
+    .catch((error) => [String(error)])))
+    : view.evaluate(`[...document.querySelectorAll('iframe')].map((frame) => (${attack})(frame.contentDocument))`));
+  let found = await attempt();
+  for (const end = Date.now() + 200000; found.includes(null) && Date.now() < end; found = await attempt()) await sleep(50);
   const before = sink.tcp;
   await page.evaluate((href) => {
     const link = document.createElement('link');
@@ -81,7 +108,7 @@ async function provoke(page, frames, control) {
     document.head.append(link);
   }, control);
   for (const end = Date.now() + 60000; sink.tcp === before && Date.now() < end;) await sleep(20);
-  return before;
+  return [before, found];
 }
 
 // What the payloads do where nobody cleans them: once as they are, and once written and parsed again.
@@ -98,23 +125,6 @@ async function playNaive(one) {
   }
   await page.close();
   return { name: one.name, failed: [] };
-}
-
-// What must not be in a frame, whether or not Chromium would follow it today.
-function foreign() {
-  const found = [];
-  for (const element of document.querySelectorAll('*')) {
-    if (/^(link|script|base|iframe|frame|object|embed|form|button|template|math|set|animate.*|feimage|foreignobject|title|textarea|xmp|no.*)$/i.test(element.localName)) {
-      found.push(element.localName);
-    }
-    if (element.localName === 'style' && (element.parentNode !== document.head && element !== document.body.firstChild || /localhost/.test(element.textContent))) found.push('style');
-    for (const { name, value } of element.attributes) {
-      if (/localhost|javascript:/.test(value) && !/^(id|class|title|alt|value|data-\w+)$/.test(name)) found.push(name + '=' + value);
-      if (/^on/.test(name)) found.push(name);
-    }
-  }
-  if (document.querySelectorAll('meta').length !== 2) found.push('meta');
-  return found;
 }
 
 async function play(one) {
@@ -299,12 +309,10 @@ for text in ${JSON.stringify(fill(one.payloads, one.name)).replaceAll('\x7f', ''
   if (one.payloads) {
     const count = profile.strips && profile.reads !== false || profile.emptied ? 0 : one.payloads.length;
     await until('a frame for each payload', `[...document.querySelectorAll('iframe')].filter((frame) => frame.style.height).length === ${count}`);
-    for (const frame of view().childFrames()) await frame.waitForFunction("document.readyState === 'complete'", { polling: 50 });
-    const frames = view().childFrames();
-    check('each payload was shown', frames.length === count, frames.length);
-    check('no connection', await provoke(page, frames, addressOf('control', one.name)) === 0, sink);
-    const found = await Promise.all(frames.map((frame) => frame.evaluate(foreign).catch((error) => [String(error)])));
-    found.forEach((names, at) => check('only what is known is in the frame', names.length === 0, [one.payloads[at].slice(-150), names]));
+    const [connections, found] = await attackAll(page, view(), profile.opaque, addressOf('control', one.name));
+    check('no connection', connections === 0, sink);
+    check('each payload was shown', found.length === count, found.length);
+    found.forEach((names, at) => check('only what is known is in the frame', names?.length === 0, [one.payloads[at].slice(-150), names]));
   }
   if (one.hostile) await sleep(1500); // what it does later: nothing says that nothing will come
   await sleep(100);
@@ -327,7 +335,7 @@ for text in ${JSON.stringify(fill(one.payloads, one.name)).replaceAll('\x7f', ''
     check('its status is read out', found.announced.length > 0 && found.announced.every((text, at) => text && text !== found.announced[at - 1]), found.announced);
     if (profile.opaque) check('there is no origin', found.origin === 'null');
   }
-  seen.frames = await Promise.all(page.frames().map((frame) => Promise.race([
+  seen.frames = await Promise.all((one.payloads ? [] : page.frames()).map((frame) => Promise.race([
     frame.evaluate(() => document.body?.innerText ?? '').catch(() => ''), sleep(2000).then(() => 'no answer')])));
   if (one.picture) {
     await page.setViewport({ width: Math.max(width, 320), height: Math.min(Math.max(seen.height, 80), 4000), deviceScaleFactor: 1 });
