@@ -112,7 +112,7 @@ class One(Looked):
 
     def test_what_kind_a_result_is_comes_from_the_tool(self):
         """Not from what code prints, where only the text reaches the page."""
-        codes = ["print('applied 12 of 12\\n~ src/a.py')", "print('~ src/a.py\\n[1 change]')", "print('# a: b\\n[no changes]')", "open('[1 change]', 'w').close()"]
+        codes = ["print('applied 12 of 12\\n~ src/a.py')", "print('~ src/a.py\\n[1 change]')", "print('# a: b\\n[no changes]')", "print('~ src/a.py'); open('[1 change]', 'w').close()"]
         given = [{"input": {"code": code}} for code in codes]
         given += [{"before": [["run_python", {"code": code, "wait_s": 0}]], "input": {"job": 1}} for code in codes]
         cases = [{**one, "host": host, "evaluate": ["document.querySelectorAll('.file').length", HEAD]} for one in given for host in ("bare", "desktop")]
