@@ -67,7 +67,8 @@ class State:
         found = DELIMITER.match(line, at)
         if not found:
             raise Open("<< is followed by no plain word, so the end of its here-document is unknown")
-        name = QUOTED.sub(r"\1\2\3", found[1])
+        # Of a template re would look for itself in the modules that code sees.
+        name = QUOTED.sub(lambda quoted: quoted[quoted.lastindex], found[1])
         self.due.append((name, token == "<<-", name != found[1]))
         return found.end()
 

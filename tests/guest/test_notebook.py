@@ -87,6 +87,12 @@ class Lines(GuestCase):
             self.assertEqual(self.run_ok(code).out, out, code)
         self.assertEqual(self.value("os.path.exists('trap')"), "False")
 
+    def test_here_documents_without_re(self):
+        """Code has not imported it, or has put something else in its place."""
+        for re in "sys.modules.pop('re', None)", "sys.modules['re'] = None":
+            self.run_ok("import sys\n" + re)
+            self.assertEqual(self.run_ok("!cat <<'E F'\na\nE F").out, "a\n", re)
+
     def test_commands_over_several_lines(self):
         for code, out in (
             ("!python3 -c \"\nimport sys\nprint('a' +\n  'b')\n\"\nprint(1)", "ab\n1\n"), ("!bash -c 'echo a\n  echo b'\nprint(1)", "a\nb\n1\n"),
