@@ -237,7 +237,7 @@ static int begin_write(int dir_fd, const char *name, mode_t mode,
         (void)close(fd);
         return r;
     }
-    p->must_not_exist = request->write_mode == WIRE_WRITE_CREATE;
+    p->must_not_exist = request->write_mode != WIRE_WRITE_OVERWRITE;
     memcpy(p->name, name, name_size);
     return fd;
 }
@@ -298,10 +298,10 @@ void files_open_write(const struct wire_request *request)
         error =
             -check_target(dir_fd, name, (enum wire_write_mode)request->write_mode, &existed, &mode);
     }
-    if (!error && request->write_mode == WIRE_WRITE_APPEND) {
-        fd = fd_open_named(dir_fd, name, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK,
-                           0644);
-        error = fd < 0 ? reason(dir_fd, -fd) : 0;
+    bool appends = existed && request->write_mode == WIRE_WRITE_APPEND;
+    if (!error && appends) {
+        fd = fd_open_named(dir_fd, name, O_WRONLY | O_APPEND | O_NOFOLLOW | O_NONBLOCK, 0);
+        error = fd < 0 ? -fd : 0;
     } else if (!error) {
         fd = begin_write(dir_fd, name, mode, request, &token);
         error = fd < 0 ? reason(dir_fd, -fd) : 0;
@@ -309,10 +309,10 @@ void files_open_write(const struct wire_request *request)
     if (!error) {
         error = -refuse_odd(fd, &st);
     }
-    if (!error && request->write_mode == WIRE_WRITE_APPEND && st.st_nlink > 1) {
+    if (!error && appends && st.st_nlink > 1) {
         error = EMLINK; /* its other names may be outside the writable directories */
     }
-    if (!error && request->write_mode == WIRE_WRITE_APPEND) {
+    if (!error && appends) {
         error = -note_append(dir_fd, fd, &token);
     }
     respond_file(request->id, error, fd, &st, token, existed);

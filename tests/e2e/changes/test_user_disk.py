@@ -122,7 +122,8 @@ class LateErrorsInDirectory(LateErrors, WrittenThrough):
         self.put("a"), self.put("b")
         with self.start(wrap=self.REFUSING) as server:
             for arguments in ({"path": "a", "content": "code"}, {"path": "a", "old_text": "was", "new_text": "code"},
-                              {"path": "new", "content": "code"}, {"path": "b", "content": "code", "mode": "append"}):
+                              {"path": "new", "content": "code"}, {"path": "b", "content": "code", "mode": "append"},
+                              {"path": "begun", "content": "code", "mode": "append"}):
                 result = server.call("write_file", **arguments)
                 self.assertIn("Input/output error", result.text)
                 self.assertTrue(result.is_error)
