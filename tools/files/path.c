@@ -126,8 +126,7 @@ const char *path_error(const struct box_paths *paths, const char *path, int erro
          "a separate file"},
         {EOPNOTSUPP, /* of init's copying */
          "has an access control list or extended attributes that the sandbox cannot copy; change "
-         "it "
-         "with Python, in place"},
+         "it with Python, in place, or with --cow by mode=\"overwrite\""},
         {ENXIO, "is not a regular file (a pipe, socket or device); it is not opened"},
         {ESTALE, "stale file handle: the directory was replaced on the server"},
         {ECANCELED, "could not be accessed: the server is stopping"},

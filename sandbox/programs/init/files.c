@@ -301,7 +301,7 @@ void files_open_write(const struct wire_request *request)
     bool appends = existed && request->write_mode == WIRE_WRITE_APPEND;
     if (!error && appends) {
         fd = fd_open_named(dir_fd, name, O_WRONLY | O_APPEND | O_NOFOLLOW | O_NONBLOCK, 0);
-        error = fd < 0 ? -fd : 0;
+        error = fd == -EINVAL ? EOPNOTSUPP : fd < 0 ? -fd : 0; /* --cow: it has such an ACL */
     } else if (!error) {
         fd = begin_write(dir_fd, name, mode, request, &token);
         error = fd < 0 ? reason(dir_fd, -fd) : 0;

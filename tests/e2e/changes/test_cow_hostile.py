@@ -308,6 +308,9 @@ os.symlink('../outside/secret.txt', 'relative'); os.symlink('/proc/self/fd/0', '
         self.give_list(sub, 54321, "default")
         self.give_to_another_user(path, sub)
         with self.server() as server:
+            appended = server.write("a", "by code\n", mode="append")
+            if appended.is_error:
+                self.assertRegex(appended.text, "^a has an access control list .*overwrite")
             for code in "open('a', 'a')", "open('sub/a', 'w')":
                 result = server.python(code)
                 if result.is_error:
