@@ -27,19 +27,22 @@ struct walk {
     struct key table; /* the table of the keys that follow */
     bool present;     /* the file defines the wanted name */
     bool elsewhere;   /* also by another table or key than the one from begin to end */
-    bool is_split;    /* a table within it has a header of its own, such as for its environment */
     bool is_inside;   /* of that table */
     size_t begin;
     size_t end;
     const json_t *entry; /* the wanted one, or NULL */
     bool starts_program; /* the table has a command */
     struct buf kept;     /* its lines that the entry does not have, such as the environment */
-    bool closed;         /* the section is not a table that can be extended */
+    struct buf rest;     /* the file without it and the tables in it, up to rest_at */
+    size_t rest_at;
+    bool was_own; /* the last line before that was one of these */
+    bool closed;  /* the section is not a table that can be extended */
 };
 
 static void walk_done(struct walk *walk)
 {
     buf_done(&walk->kept);
+    buf_done(&walk->rest);
 }
 
 /* As strspn() and strcspn(), which the libraries of sanitizers let read all of the text. */
@@ -240,7 +243,6 @@ static bool walk_header(struct walk *walk)
     bool is_it = walk->table.count == 2 && is_wanted(walk, &walk->table);
     walk->is_inside = is_it && !is_array && !walk->end;
     walk->elsewhere |= is_it && !walk->is_inside;
-    walk->is_split |= !is_it && is_wanted(walk, &walk->table);
     return skip_line_end(walk);
 }
 
@@ -267,6 +269,18 @@ static bool walk_pair(struct walk *walk)
     return true;
 }
 
+/* Notes whether what begins at start and ends here is of the wanted table or of one in it, such as
+ * its environment. Comments between these belong to them. */
+static void leave_out(struct walk *walk, size_t start)
+{
+    bool is_own = is_wanted(walk, &walk->table);
+    if (is_own && !walk->was_own) {
+        buf_append(&walk->rest, walk->text + walk->rest_at, start - walk->rest_at);
+    }
+    walk->rest_at = is_own ? walk->at : walk->rest_at;
+    walk->was_own = is_own;
+}
+
 /* Returns 0, or the number of the line that it does not understand. */
 static size_t walk_file(struct walk *walk)
 {
@@ -284,10 +298,14 @@ static size_t walk_file(struct walk *walk)
             }
             return line;
         }
-        if (walk->is_inside && c && !strchr("#\r\n", c)) {
+        if (!c || strchr("#\r\n", c)) {
+            continue;
+        }
+        if (walk->is_inside) {
             walk->begin = c == '[' ? start : walk->begin;
             walk->end = walk->at;
         }
+        leave_out(walk, start);
     }
     return 0;
 }
@@ -342,7 +360,8 @@ int edit_toml(const char *section, const struct bridge_server *server, const cha
                         .section = section,
                         .name = server->name,
                         .entry = server->entry,
-                        .kept = BUF_EMPTY};
+                        .kept = BUF_EMPTY,
+                        .rest = BUF_EMPTY};
     size_t line = walk_file(&walk);
     if (line) {
         return fail_set(ret_fail, EINVAL, "cannot parse line %zu", line);
@@ -353,19 +372,23 @@ int edit_toml(const char *section, const struct bridge_server *server, const cha
     if (server->entry ? walk.present && has_lines(old + start, buf_text(&table)) : !walk.present) {
         return BRIDGE_EDIT_SAME;
     }
-    if (!server->entry && (walk.elsewhere || walk.is_split || !walk.end)) {
-        return fail_set(ret_fail, EEXIST, "its %s.%s is not one table", section, server->name);
+    if (!server->entry && walk.elsewhere) {
+        return fail_set(ret_fail, EEXIST, "its %s.%s is no table with a header: remove it by hand",
+                        section, server->name);
+    }
+    if (!server->entry) {
+        buf_append_buf(out, &walk.rest);
+        buf_append(out, old + walk.rest_at, size - walk.rest_at);
+        return buf_error(out) ? fail_set(ret_fail, ENOMEM, "cannot edit it") : BRIDGE_EDIT_REMOVED;
     }
     if (walk.present && !walk.elsewhere && walk.end) {
         buf_append(out, old, walk.begin);
         buf_append_buf(out, &table);
-        if (server->entry && walk.starts_program) {
+        if (walk.starts_program) {
             buf_append_buf(out, &walk.kept);
         }
         buf_append(out, old + walk.end, size - walk.end);
-        return buf_error(out)  ? fail_set(ret_fail, ENOMEM, "cannot edit it")
-               : server->entry ? BRIDGE_EDIT_REPLACED
-                               : BRIDGE_EDIT_REMOVED;
+        return buf_error(out) ? fail_set(ret_fail, ENOMEM, "cannot edit it") : BRIDGE_EDIT_REPLACED;
     }
     if (walk.present) {
         return fail_set(ret_fail, EEXIST, "it already has another %s.%s", section, server->name);

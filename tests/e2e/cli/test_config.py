@@ -280,6 +280,20 @@ class Config(Case):
         for path, section in HOSTS.values():
             self.assertFalse(self.parse(path, (self.home / path).read_text()).get(section), path)
 
+    def test_tables_of_its_own_are_removed_with_the_entry(self):
+        """Codex writes the environment of a server into one."""
+        file = self.home / ".codex/config.toml"
+        file.parent.mkdir()
+        env, others = '[mcp_servers.sandbox.env]\nTOKEN = "t"\n', 'model = "o3"\n\n[mcp_servers.other]\ncommand = "x"\n'
+        for before, after in (("", f"# of mine\n{env}# more\n[mcp_servers.sandbox.tools.run_python]\nx = 1\n\n# tui\n[tui]\na = 1\n"), (env, "")):
+            file.write_text(f'{others}{before}[mcp_servers.sandbox]\ncommand = "old"\n{after}')
+            self.config("--host", "codex", "--install")
+            self.assertEqual(self.parse("config.toml", file.read_text())["mcp_servers"]["sandbox"]["env"], {"TOKEN": "t"})
+            self.config("--host", "codex", "--uninstall")
+            self.assertEqual(file.read_text(), others + ("\n# tui\n[tui]\na = 1\n" if after else ""))
+        file.write_text('mcp_servers.sandbox.command = "x"\n')
+        self.assertIn("remove it by hand", self.config("--host", "codex", "--uninstall", status=1).stderr)
+
     def test_uninstall_makes_nothing(self):
         self.assertIn("there is no", self.config("--host", "cursor", "--uninstall").stdout)
         self.assertEqual(list(self.home.iterdir()), [])
