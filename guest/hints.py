@@ -32,7 +32,7 @@ INSTALL = Pattern(r"[!%%]*\s*(?:\S*python[\d.]*|\{sys\.executable\})?\s*(?:-m\s+
 WITH_VALUE = Pattern(r"(?<!\S)(?:-[riceft]|--(?:requirement|index-url|extra-index-url|constraint|find-links|target|"
                      r"channel|platform|prefix|trusted-host|editable))(?:=|\s+)\S+")
 NAMES_SHOWN = 10
-FILE = Pattern(r"(?i)\.(?:txt|in|toml|cfg|ini|lock|ya?ml|whl|py)$")
+FILE = Pattern(r"(?i)['\"]?((?:[\w./-]*\.(?:txt|in|toml|cfg|ini|lock|ya?ml|json|whl|py|zip|tar|t?gz|bz2|tbz|t?xz)|(?-i:Pipfile)))(?![\w.-])")
 NAMED_LIKE_FILES = ("ruamel.yaml", "discord.py")
 TERMINALS = 32  # as the sandbox limits them; the directory has one more entry
 
@@ -102,6 +102,8 @@ def missing_module(session, error):
             return "`%s` is not installed" % module
         return "`%s` comes with the distribution %s, which is not installed" % (module, distribution)
     if distribution:
+        while len(module) > len(error.name) and distribution_for(module.rpartition(".")[0]) == distribution:
+            module = module.rpartition(".")[0]  # of `from a import b` the b may be no module
         return "install_package with packages=[\"%s\"] makes `import %s` work" % (distribution, module)
     return ("`%s` is not installed: is its file missing in the workspace? install_package can install what has it, but only if "
             "you know that package, whose name may differ" % module)
@@ -129,7 +131,7 @@ def optional_dependency(session, message):
         return None
     name = found[1] or found[2]
     name = distributions.DISTRIBUTIONS.get(name, name)
-    if is_file(name):
+    if file_in(name):
         return None
     if "install" in session.options:
         caution = "" if name.partition("[")[0] in distributions.KNOWN else ", but only if you know that package"
@@ -180,18 +182,20 @@ def no_pip(session, words):
 def requirements(words):
     rest = WITH_VALUE.sub(" ", re.split(r"#|&&|\||;", words)[0])
     rest = [word.strip("'\"") for word in rest.split() if word[:1] not in "->" and "/" not in word]
-    return [word for word in rest if not is_file(word)]
+    return [word for word in rest if not file_in(word)]
 
 
-def is_file(word):
-    """Whether it is no name of a package, but of a file for -r, whose name anybody can have taken on an index."""
-    return bool(FILE.search(word)) and word not in NAMED_LIKE_FILES
+def file_in(word):
+    """What is no name of a package in it, but of a file for -r, whose name anybody can have taken on an index, or None."""
+    found = FILE.match(word)
+    return found[1] if found and found[1].lower() not in NAMED_LIKE_FILES else None
 
 
 def call_for(words):
     """The call that does what words such as "-q pandas 'numpy==1.26'" after "pip install" mean."""
     items = ['"%s"' % name for name in requirements(words)]
-    items += ["the lines of " + word for word in re.split(r"[\s='\"]+", words) if is_file(word) and "/" not in word]
+    files = map(file_in, re.split(r"[\s='\"]+", words))
+    items += ["the lines of " + file for file in files if file and "/" not in file]
     return ": packages=[%s]" % ", ".join(items) if items else ""
 
 

@@ -280,7 +280,7 @@ class Notebook:
         command = fill(command, sys._getframe(1))
         words = hints.INSTALL.match(command)[1]
         names = hints.requirements(words)
-        others = any(map(hints.is_file, words.split())) or "/" in command.partition("pip")[0].replace(sys.executable, "") or READS.search(words) or LOCAL.search(hints.WITH_VALUE.sub(" ", words))
+        others = any(map(hints.file_in, words.split())) or "/" in command.partition("pip")[0].replace(sys.executable, "") or READS.search(words) or LOCAL.search(hints.WITH_VALUE.sub(" ", words))
         versions = not self.session.supplies and all(load("packages").is_installed(BASE.match(name)[0]) for name in names)
         if not names or others or SEVERAL.search(words) or versions and any(BASE.match(name)[0] != name for name in names):
             self.run_shell(command)

@@ -16,9 +16,9 @@ import sys
 
 SITES = ("site-packages", "dist-packages")
 DOWNLOADS = ("install", "download", "wheel")
-ARCHIVES = (".whl", ".tar.gz", ".zip")
+ARCHIVES = (".whl", ".zip", ".tar", ".gz", ".tgz", ".bz2", ".tbz", ".xz", ".txz")
 UPGRADES = {"-U", "--upgrade", "--force-reinstall", "-I", "--ignore-installed", "-t", "--target"}
-FILES = (".txt", ".in", ".toml", ".cfg", ".ini", ".lock", ".yml", ".yaml", ".py")  # as in requirement.c
+FILES = (".txt", ".in", ".toml", ".cfg", ".ini", ".lock", ".yml", ".yaml", ".json", ".py")  # as in requirement.c
 WITH_VALUE = ("-r", "-c", "-i", "-t", "--requirement", "--constraint", "--index-url", "--extra-index-url", "--target")
 
 
@@ -66,6 +66,14 @@ def satisfied(names, files):
         return []
 
 
+def file_in(word):
+    """The name of a file where pip would take one for a package, with extras, a version or a marker behind it; else None."""
+    for mark in "[(<>=!~; ":
+        word = word.partition(mark)[0]
+    is_one = word.lower().endswith(FILES) and word.lower() not in ("ruamel.yaml", "discord.py") or word == "Pipfile"
+    return word if is_one and "://" not in word else None
+
+
 def refuse_downloads(words):
     """Code has no network, unless the user allows hosts; and pip would retry for many seconds. It would take the name of a
     file for a package's, which anybody can have taken on an index."""
@@ -75,9 +83,9 @@ def refuse_downloads(words):
     for word in words[1:]:
         if before in ("-r", "--requirement"):
             files.append(word)
-        elif before not in WITH_VALUE and word[:1] != "-" and word.endswith(FILES) and word not in ("ruamel.yaml", "discord.py"):
-            wrong = word
-            files.append(word)
+        elif before not in WITH_VALUE and word[:1] != "-" and file_in(word):
+            wrong = file_in(word)
+            files.append(wrong)
         elif word[:1] != "-" and before not in WITH_VALUE:
             names.append(word)
         before = word

@@ -305,6 +305,9 @@ class WithInstaller(GuestCase):
         for code, name in (("from google.cloud import storage", "google-cloud-storage"), ("import google.protobuf", "protobuf"),
                            ("def f():\n    from azure.identity import X\nf()", "azure-identity"), ("import nest_asyncio", "nest-asyncio")):
             self.assertIn('packages=["%s"] makes' % name, self.session.run(code).hint, code)
+        for code, name in (("from nest_asyncio import apply", "nest_asyncio"), ("from google.cloud.storage import Client", "google.cloud.storage"),
+                           ("import tensorflow.keras.layers as l", "tensorflow")):
+            self.assertIn("makes `import %s` work" % name, self.session.run(code).hint, code)
         self.assertIn("makes `import networkx.algorithms` work",
                       self.session.run("raise ModuleNotFoundError('x', name='networkx.algorithms')").hint)
 

@@ -1,5 +1,6 @@
 """Layers of installed packages in a session."""
 import os
+import re
 import tempfile
 
 from base import GuestCase, each_python
@@ -151,6 +152,21 @@ class Packages(GuestCase):
         for code in ("pip install sp_one requirements.txt", "pip install -r requirements.txt sp_one"):
             self.assertIn('packages=["sp_one", the lines of requirements.txt]', self.session.run(code).hint, code)
         self.assertIsNone(self.session.run("raise ImportError('try pip install -r requirements.txt')").hint)
+        for word in ("Requirements.TXT", "requirements.txt[a]", "requirements.txt==1.0", "Pipfile", "package.json"):
+            file = re.match(r"[\w.]+", word)[0]
+            for line in ("!pip install '%s'", "%%pip install '%s'", "!python3 -m pip download '%s'", "pip install '%s'"):
+                reply = self.session.run(line % word)
+                said = "%s%s%s" % (reply.out, reply.err, reply.hint)
+                self.assertNotRegex(said, r"\[\"%s" % re.escape(file), line % word)
+                self.assertIn("the lines of %s]" % file, said, line % word)
+        self.assertIn("discord.py[voice]", self.session.run("!pip install 'discord.py[voice]'").err)
+
+    def test_an_address_is_no_file(self):
+        """With a proxy pip is left to do what it can; the file's name is refused there too."""
+        for word, refused in (("git+https://127.0.0.1:9/a/discord.py", False), ("Requirements.Txt==1", True), ("requirements.txt;python_version>'3'", True)):
+            reply = self.run_ok("import os; os.environ['https_proxy'] = 'http://127.0.0.1:9'\nimport subprocess, sys\n"
+                                "subprocess.run([sys.executable, '-m', 'pip', 'install', '--retries', '0', %r], capture_output=True, text=True).stderr" % word)
+            self.assertEqual("is a file, not a package" in reply.value, refused, reply.value)
 
     def test_imports_that_the_code_expects_to_fail_are_not_reported(self):
         code = "try:\n    import sp_none\nexcept ImportError:\n    import sp_other\nelse:\n    import sp_third\n"

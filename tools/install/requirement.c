@@ -69,8 +69,9 @@ static bool is_place(const char *requirement)
  * the index. Suffixes as in guest/hints.py; an index knows a project with "-" for each "." too. */
 static bool is_file(const char *name, size_t size)
 {
-    static const char *const suffixes[] = {".txt",  ".in",  ".toml", ".cfg", ".ini", ".lock",
-                                           ".yaml", ".yml", ".whl",  ".py",  ".zip", ".gz"};
+    static const char *const suffixes[] = {
+        ".txt", ".in",  ".toml", ".cfg", ".ini", ".lock", ".yaml", ".yml", ".json", ".whl",
+        ".py",  ".zip", ".tar",  ".gz",  ".tgz", ".bz2",  ".tbz",  ".xz",  ".txz"};
     static const char *const projects[] = {"ruamel.yaml", "discord.py"};
     for (unsigned i = 0; i < sizeof projects / sizeof *projects; i++) {
         if (strlen(projects[i]) == size && strncasecmp(name, projects[i], size) == 0) {
@@ -83,7 +84,7 @@ static bool is_file(const char *name, size_t size)
             return true;
         }
     }
-    return false;
+    return size == strlen("Pipfile") && memcmp(name, "Pipfile", size) == 0;
 }
 
 /* What pip's users write that is no requirement, each with what to send. NULL: unknown. */

@@ -72,6 +72,10 @@ static void urls_paths_and_options_are_refused_with_the_reason(void **)
         {"environment.yaml[x]", "send its lines"},
         {"pandas-2.0-py3-none-any.whl", "send its lines"},
         {"pandas-2.0.tar.gz", "send its lines"},
+        {"pandas.tgz", "send its lines"},
+        {"pandas.tar.bz2[x]", "send its lines"},
+        {"package.json", "send its lines"},
+        {"Pipfile", "send its lines"},
     };
     for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
         const char *why = check(rows[i][0]);
