@@ -99,7 +99,7 @@ format:
 
 install: all
 	meson install -C $(BUILD) --no-rebuild
-	@[ -n "$(DESTDIR)" ] || sh build-aux/allow_namespaces.sh $(PREFIX)/bin/sandpiper
+	@[ -n "$(DESTDIR)" ] || sh build-aux/allow_namespaces.sh "$$(grep '/bin/sandpiper$$' $(BUILD)/meson-logs/install-log.txt)"
 
 uninstall:
 	python3 -B build-aux/uninstall.py $(BUILD)

@@ -9,7 +9,9 @@ target=${2:-}/etc/apparmor.d/sandpiper
 rule=${2:-}/proc/sys/kernel/apparmor_restrict_unprivileged_userns
 
 if [ "$1" = remove ]; then
-    if cmp -s "$profile" "$target"; then
+    # Another program that it is for, such as the .deb's, still needs it; a symlink is the .deb's own.
+    if [ ! -L "$target" ] && [ ! -e "${2:-}/usr/bin/sandpiper" ] && [ ! -e "${2:-}/usr/local/bin/sandpiper" ] &&
+        cmp -s "$profile" "$target"; then
         apparmor_parser -R "$target" || true
         rm "$target"
     fi
@@ -24,7 +26,7 @@ case $1 in
     ;;
 esac
 if cmp -s "$profile" "$target" || { [ "$(id -u)" = 0 ] && [ ! -e "$target" ]; }; then
-    install -m 644 "$profile" "$target" 2>/dev/null && apparmor_parser -r "$target" &&
+    { [ -L "$target" ] || install -m 644 "$profile" "$target" 2>/dev/null; } && apparmor_parser -r "$target" &&
         echo "AppArmor's profile $target is loaded, without which Ubuntu allows no user namespaces" && exit 0
 fi
 echo "AppArmor allows this program no user namespaces yet. Run:"

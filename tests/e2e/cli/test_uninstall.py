@@ -50,6 +50,34 @@ class Namespaces(unittest.TestCase):
         self.assertFalse(self.profile.exists())
         self.assertEqual(self.loaded()[-2:], ["-R", str(self.profile)])
 
+    def test_make_install_names_the_program_that_it_has_installed(self):
+        """Its prefix was given to the first make."""
+        log = self.place / "build" / "meson-logs" / "install-log.txt"
+        log.parent.mkdir(parents=True)
+        log.write_text("# List\n/opt/x/bin/sandpiper\n/opt/x/share/bash-completion/completions/sandpiper\n")
+        line = subprocess.run(["make", "-s", "-n", "install", f"BUILD={self.place}/build"], cwd=ROOT, capture_output=True, text=True,
+                              check=True).stdout.splitlines()[-1]
+        self.program("sh", 'echo "$2"')
+        done = subprocess.run(["/bin/sh", "-c", line], cwd=ROOT, capture_output=True, text=True, env={"PATH": f"{self.place}/bin:{os.environ['PATH']}"})
+        self.assertEqual(done.stdout, "/opt/x/bin/sandpiper\n")
+
+    def test_the_profile_of_a_package_or_another_program_stays(self):
+        """The .deb links to its own, for the same paths."""
+        own = self.place / "own"
+        own.write_bytes((ROOT / "packaging" / "apparmor.d" / "sandpiper").read_bytes())
+        self.profile.symlink_to(own)
+        self.assertIn("is loaded", self.allow())
+        self.allow("remove")
+        self.assertTrue(self.profile.is_symlink())
+        self.profile.unlink()
+        self.allow()
+        program = self.place / "usr/bin/sandpiper"
+        program.parent.mkdir(parents=True)
+        program.write_text("")
+        self.allow("remove")
+        self.assertTrue(self.profile.exists())
+        self.assertNotIn("-R", self.loaded())
+
     def test_else_it_prints_the_two_commands(self):
         self.program("id", "echo 1000")
         self.assertRegex(self.allow(), r"Run:\n    sudo install -m 644 /\S+ \S+\n    sudo apparmor_parser -r \S+\n$")
