@@ -376,19 +376,19 @@ int edit_toml(const char *section, const struct bridge_server *server, const cha
         return fail_set(ret_fail, EEXIST, "its %s.%s is no table with a header: remove it by hand",
                         section, server->name);
     }
-    if (!server->entry) {
-        buf_append_buf(out, &walk.rest);
-        buf_append(out, old + walk.rest_at, size - walk.rest_at);
-        return buf_error(out) ? fail_set(ret_fail, ENOMEM, "cannot edit it") : BRIDGE_EDIT_REMOVED;
-    }
-    if (walk.present && !walk.elsewhere && walk.end) {
-        buf_append(out, old, walk.begin);
+    if (walk.present && !walk.elsewhere && (walk.end || !server->entry)) {
+        bool stays = server->entry && walk.starts_program; /* what is in it or below it */
+        size_t rest_at = stays ? walk.end : walk.rest_at;
+        buf_append(out, stays ? old : buf_bytes(&walk.rest),
+                   stays ? walk.begin : buf_size(&walk.rest));
         buf_append_buf(out, &table);
-        if (walk.starts_program) {
+        if (stays) {
             buf_append_buf(out, &walk.kept);
         }
-        buf_append(out, old + walk.end, size - walk.end);
-        return buf_error(out) ? fail_set(ret_fail, ENOMEM, "cannot edit it") : BRIDGE_EDIT_REPLACED;
+        buf_append(out, old + rest_at, size - rest_at);
+        return buf_error(out)  ? fail_set(ret_fail, ENOMEM, "cannot edit it")
+               : server->entry ? BRIDGE_EDIT_REPLACED
+                               : BRIDGE_EDIT_REMOVED;
     }
     if (walk.present) {
         return fail_set(ret_fail, EEXIST, "it already has another %s.%s", section, server->name);

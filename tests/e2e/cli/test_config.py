@@ -124,7 +124,8 @@ class Config(Case):
 
     def test_nothing_of_a_server_of_another_kind_stays(self):
         for host, text in (("cursor", '{"mcpServers": {"sandbox": {"url": "https://x.test", "headers": {"a": "b"}}}}'),
-                           ("codex", '[mcp_servers.sandbox]\nurl = "https://x.test"\n')):
+                           ("codex", '[mcp_servers.sandbox]\nurl = "https://x.test"\n'),
+                           ("codex", '[mcp_servers.sandbox]\nurl = "u"\n[mcp_servers.sandbox.http_headers]\nA = "x.test"\n[tui]\n')):
             path, section = HOSTS[host]
             (self.home / path).parent.mkdir(exist_ok=True)
             (self.home / path).write_text(text)
