@@ -133,7 +133,7 @@ static void a_table_of_the_name_is_replaced(void **)
 {
     expect("codex", "[mcp_servers.sp]\ncommand = \"/q\"", BRIDGE_EDIT_REPLACED, TABLE);
     expect("codex",
-           "a = 1\n [ mcp_servers . \"sp\" ] # mine\n# old\nargs = [\n]\nb.c = 1\n\n# next\n"
+           "a = 1\n [ mcp_servers . \"sp\" ] # mine\n# old\ncommand = [\n]\n\n# next\n"
            "[mcp_servers.sp.env]\nA = \"1\"\n",
            BRIDGE_EDIT_REPLACED, "a = 1\n" TABLE "\n# next\n[mcp_servers.sp.env]\nA = \"1\"\n");
 }
@@ -208,8 +208,8 @@ static void only_the_table_is_removed_from_toml(void **)
     expect_removed("codex", "[mcp_servers.a]\nb = 1\n", BRIDGE_EDIT_SAME, "");
     expect_removed("codex", "x = 1 # y\n[mcp_servers.sp]\nb = 1\n# next\n[mcp_servers.a]\nb = 1\n",
                    REMOVED, "x = 1 # y\n# next\n[mcp_servers.a]\nb = 1\n");
-    expect_removed("codex", "[mcp_servers.sp]\nb = 1\n[mcp_servers.sp.env]\nc = 1\n", -EEXIST, "");
-    expect_removed("codex", "[mcp_servers.sp.env]\nc = 1\n[mcp_servers.sp]\nb = 1\n", -EEXIST, "");
+    expect_removed("codex", "[mcp_servers.sp]\nb = 1\n[mcp_servers.sp.env]\nc = 1\n", REMOVED, "");
+    expect_removed("codex", "[mcp_servers.sp.env]\nc = 1\n[mcp_servers.sp]\nb = 1\n", REMOVED, "");
     expect_removed("codex", "[mcp_servers]\nsp = {}\n", -EEXIST, "");
     expect_removed("codex", "mcp_servers.sp.command = 1\n", -EEXIST, "");
 }
