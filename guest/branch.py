@@ -61,7 +61,7 @@ def serve(session, fields, fds, mask, children):
     load("native").set_title("sp-session-" + session.name)
     checkpoint.forget_helpers()
     checkpoint.lose(children)
-    load("descriptors").come_back(session, True)
+    load("descriptors").come_back(session)
     control = _socket.socket(fileno=frames.SESSION_FD)
     control.setblocking(True)
     session.control = control

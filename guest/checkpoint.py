@@ -88,7 +88,7 @@ def make(session, control, cell):
         drain(control)
         forget_helpers()
         lose(children)
-        descriptors.come_back(session, threads)
+        descriptors.come_back(session)
         copy = fork(session, mask, children)
     if copy:
         session.warm_up()  # meanwhile the copy starts

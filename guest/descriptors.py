@@ -210,20 +210,19 @@ def watched_by(fd):
     return rows
 
 
-def come_back(session, had_threads):
+def come_back(session):
     """In a state that has become the session, or a branch, before it takes a call."""
     closed = set()
     session.guard([], "descriptors", with_spare, open_all, closed)
-    session.came_back = had_threads, closed
+    session.came_back = closed
     for table in places, pairs, watches:
         table.clear()
 
 
 def begin_call(session):
     """In the first call after that: its processes are not to block signals. Its result names what did not come back."""
-    (had_threads, closed), session.came_back = session.came_back, None
-    if had_threads:
-        load("heal").begin_anew(session)
+    closed, session.came_back = session.came_back, None
+    load("heal").begin_anew(session)
     say(session, set(filter(is_dead, gone)), "their connections do not come back")
     say(session, closed, "their files cannot be opened again")
     gone.clear()
