@@ -13,6 +13,7 @@ CALLS = {"x86_64": (56, 247, 112, 157, 128), "aarch64": (220, 95, 157, 167, 137)
 # Of clone, waitid, setsid, prctl and rt_sigtimedwait.
 CLONE_PARENT, CLONE_CHILD_CLEARTID, CLONE_CHILD_SETTID, SIGCHLD = 0x8000, 0x200000, 0x1000000, 17
 PR_GET_TID_ADDRESS, PR_SET_NAME = 40, 15  # where the C library keeps the id of its main thread, prctl(2)
+IGNORE = ("ignore", None, Warning, None, 0)  # a row of warnings.filters
 PEEK = os.WEXITED | os.WNOHANG | os.WNOWAIT
 WAKE, BRANCH = _signal.SIGUSR2, _signal.SIGUSR1  # what a checkpoint waits for
 CDECL, WITH_THE_LOCK = 1, 4  # flags of a ctypes function; the second keeps the interpreter's lock
@@ -135,7 +136,7 @@ def fork_twice(sleep, arguments=()):
     random, seeds = random_state() if sleep is not None else (None, None)
     reading, writing = os.pipe()
     try:
-        pid = os.fork()
+        pid = fork_quietly()
         if pid:
             ended.append(pid)
             os.close(writing)
@@ -147,7 +148,7 @@ def fork_twice(sleep, arguments=()):
             return pid
         intermediate = os.getpid()
         try:
-            pid = os.fork()
+            pid = fork_quietly()
         except BaseException:  # also of an audit hook of the code's
             pid = -1
         if pid:
@@ -162,6 +163,18 @@ def fork_twice(sleep, arguments=()):
     del ended[:]
     restore(random, seeds)
     return None
+
+
+def fork_quietly():
+    """Python and libraries warn of a fork beside threads, which is not the code's."""
+    filters = getattr(IMPORTED.get("warnings"), "filters", None)
+    if type(filters) is not list:
+        return os.fork()
+    filters.insert(0, IGNORE)
+    try:
+        return os.fork()
+    finally:
+        filters[:] = [each for each in filters if each is not IGNORE]
 
 
 def wait():

@@ -105,6 +105,9 @@ POOLS = {  # the code before; what uses the pool, and prints 2
     "an executor's processes": (
         "from concurrent.futures import ProcessPoolExecutor as Executor; held = {'e': Executor(1)}; held['e'].submit(abs, -1).result()",
         "print(held['e'].submit(abs, -2).result(20))"),
+    "gevent's, whose threads are not Python's": (
+        "import sys, types; m = sys.modules['gevent'] = types.ModuleType('gevent'); m.made = 0\ndef reinit(): m.made = 2\nm.reinit = reinit",
+        "print(m.made); m.made = 0"),
 }
 THREADED = {  # native threads: the code before; what it prints
     "sklearn.cluster": ("import numpy as np; from sklearn.cluster import KMeans; X = np.random.RandomState(0).rand(3000, 4)\n"
@@ -160,6 +163,15 @@ class Failover(Case):
             for name, row in POOLS.items():
                 with self.subTest(name):
                     self.in_each_way(server, *row, "2")
+
+    def test_libraries_do_not_warn_of_our_forks(self):
+        with Server() as server:
+            self.assert_ok(server.python("import os, threading, warnings; stop = threading.Event(); threading.Thread(target=stop.wait).start()"))
+            self.assert_ok(server.python("os.register_at_fork(before=lambda: warnings.warn('forked', RuntimeWarning))"))
+            self.assertNotIn("forked", server.python("n = len(warnings.filters)").text)
+            result = server.python("print(n == len(warnings.filters)); pid = os.fork()\nif not pid: os._exit(0)\n_ = os.waitpid(pid, 0)")
+            self.assertIn("forked", result.text)
+            self.assertIn("True", result.text)
 
     @once
     def test_native_threads(self):
