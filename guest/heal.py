@@ -47,6 +47,7 @@ def begin_anew(session):
     """One library whose insides have changed must not keep the others from it."""
     for name, heal in (
             ("concurrent.futures.thread", thread_executors),
+            ("multiprocessing.util", lambda module: module._run_after_forkers()),  # queues
             ("multiprocessing.pool", lambda module: pools(session, module)),
             ("concurrent.futures.process", lambda module: process_executors(session, module)),
             ("joblib.externals.loky.reusable_executor", lambda module: setattr(module, "_executor", None)),

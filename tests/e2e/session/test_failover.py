@@ -105,6 +105,8 @@ POOLS = {  # the code before; what uses the pool, and prints 2
     "an executor's processes": (
         "from concurrent.futures import ProcessPoolExecutor as Executor; held = {'e': Executor(1)}; held['e'].submit(abs, -1).result()",
         "print(held['e'].submit(abs, -2).result(20))"),
+    "the thread of a queue between processes": (
+        "import multiprocessing as mp; q = mp.Queue(); q.put(1); q.get()", "q.put(2); print(q.get(timeout=20))"),
     "gevent's, whose threads are not Python's": (
         "import sys, types; m = sys.modules['gevent'] = types.ModuleType('gevent'); m.made = 0\ndef reinit(): m.made = 2\nm.reinit = reinit",
         "print(m.made); m.made = 0"),
