@@ -117,14 +117,16 @@ def is_apart(session, copy):
 
 
 def forget_helpers():
-    """Resets multiprocessing, whose own processes ended with the session: it does not expect that.
+    """Resets multiprocessing, and what joblib has of it, whose own processes ended with the session: it does not expect that.
 
     It would ask for its fork server for ever, with a ChildProcessError each time, and warn of its tracker.
     """
-    for module, name, pid, channel in (("forkserver", "_forkserver", "_forkserver_pid", "_forkserver_alive_fd"),
-                                       ("resource_tracker", "_resource_tracker", "_pid", "_fd")):
+    for module, name, pid, channel in (
+            ("multiprocessing.forkserver", "_forkserver", "_forkserver_pid", "_forkserver_alive_fd"),
+            ("multiprocessing.resource_tracker", "_resource_tracker", "_pid", "_fd"),
+            ("joblib.externals.loky.backend.resource_tracker", "_resource_tracker", "_pid", "_fd")):
         try:
-            helper = getattr(IMPORTED["multiprocessing." + module], name)
+            helper = getattr(IMPORTED[module], name)
             if getattr(helper, pid) is not None:
                 os.close(getattr(helper, channel))
                 setattr(helper, pid, None)

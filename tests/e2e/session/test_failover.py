@@ -176,6 +176,15 @@ class Failover(Case):
             self.assertIn("True", result.text)
 
     @once
+    def test_joblibs_tracker_is_started_again(self):
+        """It would warn that the process died unexpectedly."""
+        if subprocess.run([PYTHON, "-c", "import joblib"], capture_output=True).returncode:
+            self.skipTest(f"joblib: {PYTHON} has none")
+        use = "print(joblib.Parallel(2)(joblib.delayed(abs)(n) for n in (-4, 9)))"
+        with Server("--python", PYTHON) as server:
+            self.in_each_way(server, "import joblib; " + use, use, "[4, 9]")
+
+    @once
     def test_native_threads(self):
         for module in THREADED:
             if subprocess.run([PYTHON, "-c", f"import {module}"], capture_output=True).returncode:
