@@ -3,8 +3,9 @@ BUILD ?= build
 FUZZ_SECONDS ?= 900
 PREFIX ?= /usr/local
 MESON_OPTIONS ?=
+LIBRARIES_PYTHON ?= /usr/bin/python3
 
-.PHONY: all help demo check check-all check-quick check-asan check-lint check-machines check-denied check-aarch64 check-cpython check-packaging \
+.PHONY: all help demo check check-all check-quick check-asan check-lint check-machines check-denied check-aarch64 check-cpython check-libraries check-packaging \
 	check-fresh soak fuzz stress bench dist deb image format install uninstall clean
 
 all: $(BUILD)/build.ninja
@@ -18,6 +19,7 @@ help:
 	@echo 'make check-all    every suite: as root, as a user, in a user namespace, at level container, with sanitizers'
 	@echo '                  CASES="NAME..." runs only those tests of a check'
 	@echo "make check-cpython  CPython's own tests, inside the sandbox and outside of it (half an hour; CASES=test_re)"
+	@echo 'make check-libraries  real libraries and programs, outside, inside, after undo and crash, in a branch (LIBRARIES_PYTHON=...)'
 	@echo 'make check-fresh  every target on a Debian that has nothing, as root; takes more than two hours'
 	@echo 'make soak         a thousand servers, ended at random moments (LIVES=N)'
 	@echo 'make check-denied   the end-to-end tests without Landlock, clone3, cgroups, …; takes long'
@@ -47,6 +49,9 @@ check check-all check-quick check-asan check-lint check-denied:
 check-cpython: all
 	build-aux/deps.sh build check cpython
 	SANDPIPER=$(abspath $(BUILD))/sandpiper python3 tests/cpython/run.py $(CASES)
+
+check-libraries: all
+	SANDPIPER=$(abspath $(BUILD))/sandpiper python3 -B tests/libraries/run.py --python $(LIBRARIES_PYTHON) $(CASES)
 
 soak: all
 	SANDPIPER=$(abspath $(BUILD))/sandpiper python3 tests/soak/soak.py $(if $(LIVES),--lives $(LIVES))
