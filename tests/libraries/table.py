@@ -9,7 +9,7 @@ HANGS = "hangs"
 
 Row = collections.namedtuple("Row", "modules programs set_up use differs", defaults=((), (), "", "", ()))
 X = "import numpy as np\nX = np.random.RandomState(0).rand(3000, 4); y = (X[:, 0] > 0.5).astype(int)\n"
-# A server in a thread of the session, as people start one to try it. It is gone in what comes back: see docs/STATE.md.
+# A server in a thread of the session, as people start one to try it, for one use.
 SERVE = """
 import threading
 def serve(server, use):
@@ -18,7 +18,7 @@ def serve(server, use):
     finally: server.shutdown(); thread.join(); server.server_close()
 """
 ALL, BACK = "inside branch undo crash", "branch undo crash"
-NO_INOTIFY = (ALL, "error", "the sandbox has no inotify: watch by polling (docs/REVIEW.md)"),
+NO_INOTIFY = (ALL, "error", "the sandbox has no inotify: watch by polling"),
 NO_NETLINK = (ALL, "error", "the sandbox refuses netlink sockets, by which a program lists network interfaces"),
 NO_SCHEDULER = (ALL, "crashed", "libzmq aborts because the sandbox refuses sched_setscheduler"),
 NO_FIGURES = (ALL, "error", "the sandbox's /proc has no figures of the machine, and there is no /sys"),
