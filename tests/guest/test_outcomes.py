@@ -303,9 +303,9 @@ class WithInstaller(GuestCase):
             self.assertNotIn("packages=", self.session.run(code).hint, code)
         self.assertIn("--tools", self.session.run("from sandpiper import tools").hint)
         for code, name in (("from google.cloud import storage", "google-cloud-storage"), ("import google.protobuf", "protobuf"),
-                           ("def f():\n    from azure.identity import X\nf()", "azure-identity"), ("import nest_asyncio", "nest-asyncio")):
+                           ("def f():\n    from azure.identity import X\nf()", "azure-identity"), ("import smart_open", "smart-open")):
             self.assertIn('packages=["%s"] makes' % name, self.session.run(code).hint, code)
-        for code, name in (("from nest_asyncio import apply", "nest_asyncio"), ("from google.cloud.storage import Client", "google.cloud.storage"),
+        for code, name in (("from smart_open import apply", "smart_open"), ("from google.cloud.storage import Client", "google.cloud.storage"),
                            ("import tensorflow.keras.layers as l", "tensorflow")):
             self.assertIn("makes `import %s` work" % name, self.session.run(code).hint, code)
         self.assertIn("makes `import networkx.algorithms` work",
