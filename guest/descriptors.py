@@ -130,9 +130,16 @@ def of_socket(fd, what):
 
 
 def is_of_pair(fd, maker):
-    """Whether that process has made it by socketpair(2): then it is connected to one without a name, unix(7)."""
+    """Whether that process has made it by socketpair(2): then neither end has a name, unix(7)."""
     return of_socket(fd, lambda socket: socket.family == _socket.AF_UNIX and not socket.getsockname() and socket.getsockopt(
-        _socket.SOL_SOCKET, _socket.SO_PEERCRED, 4) == pack("=i", maker))
+        _socket.SOL_SOCKET, _socket.SO_PEERCRED, 4) == pack("=i", maker) and not name_of_peer(socket))
+
+
+def name_of_peer(socket):
+    try:
+        return socket.getpeername()
+    except OSError:
+        return ""  # it is not connected any more
 
 
 def is_stream(fd):
@@ -147,11 +154,13 @@ def find_whole(kinds, found):
         if kind in ("pipe", "pair"):
             end = native.flags_of(fd) & os.O_ACCMODE if kind == "pipe" else kind
             ends.setdefault((found[fd].st_ino, end), []).append(fd)
-    for (inode, end), fds in ends.items():
+    seconds = set()  # of pairs: what comes right after one is the first of another
+    for (inode, end), fds in sorted(ends.items(), key=lambda item: item[0][0]):
         # socketpair(2) makes one socket right after the other.
         other = ends.get({os.O_RDONLY: (inode, os.O_WRONLY), "pair": (inode + 1, "pair")}.get(end))
-        if not other:
+        if not other or (inode, end) in seconds:
             continue
+        seconds.add((inode + 1, end))
         if end != "pair":
             kinds.update(dict.fromkeys(fds + other, "place"))
         elif None in watches.values():
@@ -271,15 +280,16 @@ def watch_again(fd, rows):
 def say(session, fds, what):
     """Of what libraries hold without a variable nobody can make use."""
     names = ["%s (%s)" % (name[:60], name_of(type(value))) for name, value in list(session.namespace.items())[:VARIABLES]
-             if any(holds(part, fds) for part in parts_of(value))]
+             if type(name) is str and any(holds(part, fds) for part in parts_of(value))]
     more = " and %d more" % (len(names) - SHOWN) if len(names) > SHOWN else ""
     if names:
         session.package_notes += ("note", ", ".join(names[:SHOWN]) + more + ": " + what)
 
 
 def name_of(kind):
-    name = kind.__qualname__ if kind.__module__ in ("builtins", "__main__", "_io") else kind.__module__ + "." + kind.__qualname__
-    return name[:60]
+    """Not by its attributes, which a metaclass of the code's may have bent."""
+    module, name = (vars(type)[each].__get__(kind) for each in ("__module__", "__qualname__"))
+    return (name if type(module) is not str or module in ("builtins", "__main__", "_io") else module + "." + name)[:60]
 
 
 def found(session, kind):

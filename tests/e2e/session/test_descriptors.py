@@ -147,11 +147,36 @@ class Named(Case):
                                              "except BrokenPipeError: print('broken')"), "b''\nbroken")
             self.assertNotIn("do not come back", server.python("1").status.line)
 
+    def test_names_that_are_no_text(self):
+        with Server() as server:
+            self.assert_ok(server.python(
+                "import socket, subprocess as sp\na, b = socket.socketpair(); p = sp.Popen(['cat'], stdin=b); b.close(); globals()[5] = a\n"
+                "odd = type('Odd', (), {'__module__': 7})(); odd.fd = a.fileno()"))
+            server.python(DIE)
+            self.assertIn("a (socket.socket), odd (Odd): their connections do not come back", server.python("1").status.line)
+
     def test_nobody_is_named_who_has_only_files(self):
         with Server() as server:
             self.assert_ok(server.python("f = open('f', 'w')"))
             server.python(DIE)
             self.assertNotIn("connections", server.python("f.write('x')").status.line)
+
+    def test_pairs_that_were_made_one_after_the_other(self):
+        with Server() as server:
+            self.assert_ok(server.python("import socket\nends = [end for _ in range(4) for end in socket.socketpair()]"))
+            server.python(DIE)
+            self.assert_prints(server.python(
+                "for n, end in enumerate(ends): end.send(b'%d' % n)\nprint(b''.join(end.recv(9) for end in ends))"), "b'10325476'")
+
+    def test_two_connections_to_an_own_server_are_no_pair(self):
+        with Server() as server:
+            self.assert_ok(server.python(
+                "import socket\ns = socket.socket(socket.AF_UNIX); s.bind('own'); s.listen(); cs = [socket.socket(socket.AF_UNIX) for _ in 'ab']\n"
+                "for c in cs: c.connect('own')\nds = [s.accept()[0] for _ in cs]"))
+            server.python(DIE)
+            result = server.python("print([c.recv(9) for c in cs])", timeout_s=20)
+            self.assert_prints(result, "[b'', b'']")
+            self.assertIn("cs (list)", result.status.line)
 
     def test_an_event_loop_goes_on(self):
         """Its epoll instance and its own pair are renewed in each state, so that nothing of a later call is in them."""
