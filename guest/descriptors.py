@@ -15,6 +15,7 @@ What has no other end (directories, devices, counters, timers) stays shared.
 """
 import os
 import stat
+import _signal
 import _socket
 from _io import BufferedRandom, BufferedReader, BufferedWriter, FileIO, TextIOWrapper
 from select import POLLNVAL, epoll, poll
@@ -231,7 +232,11 @@ def come_back(session):
 def begin_call(session):
     """In the first call after that: its processes are not to block signals. Its result names what did not come back."""
     closed, session.came_back = session.came_back, None
-    load("heal").begin_anew(session)
+    _signal.pthread_sigmask(_signal.SIG_UNBLOCK, session.held)
+    try:
+        load("heal").begin_anew(session)
+    finally:
+        _signal.pthread_sigmask(_signal.SIG_BLOCK, session.held)
     say(session, set(filter(is_dead, gone)), "their connections do not come back")
     say(session, closed, "their files cannot be opened again")
     gone.clear()

@@ -214,6 +214,8 @@ class Session:
         self.has_value, self.began, self.ran = False, True, program is not None
         settings, self.settings = (None, self.settings) if warm_up else (self.settings, None)
         try:
+            if self.where is not None and not warm_up:
+                raise KeyboardInterrupt  # what prepares the call has caught it
             if program is None:
                 value = enter(self.execute, text, name, settings)
             else:

@@ -102,6 +102,9 @@ POOLS = {  # the code before; what uses the pool, and prints 2
     "the threads of an event loop": ("import asyncio; await asyncio.to_thread(abs, -1)", "print(await asyncio.to_thread(abs, -2))"),
     "a pool of threads": ("from multiprocessing.pool import ThreadPool; p = ThreadPool(2); p.map(abs, [-1])", "print(p.map(abs, [-2])[0])"),
     "a pool of processes": ("import multiprocessing as mp; p = mp.Pool(2); p.map(abs, [-1])", "print(p.map(abs, [-2])[0])"),
+    "processes that a signal ends": (
+        "import multiprocessing as mp, os, signal, time; _ = signal.signal(signal.SIGTERM, lambda *_: os._exit(0)); p = mp.Pool(1)",
+        "p.map(abs, [-1]); r = p.apply_async(time.sleep, (600,)); time.sleep(0.2); p.terminate(); p.join(); p = mp.Pool(1); print(2)"),
     "an executor's processes": (
         "from concurrent.futures import ProcessPoolExecutor as Executor; held = {'e': Executor(1)}; held['e'].submit(abs, -1).result()",
         "print(held['e'].submit(abs, -2).result(20))"),
@@ -165,6 +168,18 @@ class Failover(Case):
             for name, row in POOLS.items():
                 with self.subTest(name):
                     self.in_each_way(server, *row, "2")
+
+    def test_an_interrupt_before_the_code_begins_ends_the_call(self):
+        """It meets a pool that comes back. The code must not run after its time, or once nobody waits for it."""
+        with Server() as server:
+            self.assert_ok(server.python(
+                "from multiprocessing.pool import ThreadPool; import time; slow = False\nclass Slow(ThreadPool):\n"
+                "    def __init__(self, *a):\n        if slow: time.sleep(600)\n        super().__init__(*a)\np = Slow(1)"))
+            self.assert_ok(server.python("slow = True"))
+            server.python("x = 2" + DIE)
+            result = server.python("open('ran', 'w').close()", timeout_s=1)
+            self.assertEqual(result.status.kind, "timeout", result.text)
+            self.assert_prints(server.python("import os; print(os.path.exists('ran'))"), "False")
 
     def test_libraries_do_not_warn_of_our_forks(self):
         with Server() as server:
