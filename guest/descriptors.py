@@ -246,14 +246,23 @@ def open_all(closed):
     closed.update(fd for fd in places if not open_again(fd, *places[fd]))
     for kind, *ends in pairs:
         new = _socket.socketpair(_socket.AF_UNIX, kind)
-        for socket, other, (fds, blocks, data) in zip(new, reversed(new), ends):
-            if data:
-                other.send(data)
+        if not all(put_back(other, data) for other, (_, _, data) in zip(reversed(new), ends)):
+            gone.update((fd, True) for fds, _, _ in ends for fd, _ in fds)
+            continue
+        for socket, (fds, blocks, _) in zip(new, ends):
             for fd, inheritable in fds:
                 os.dup2(socket.fileno(), fd, inheritable)
             socket.setblocking(blocks)
     for fd, rows in watches.items():
         watch_again(fd, rows or ())
+
+
+def put_back(socket, data):
+    """Whether all of it fits: what was sent in other pieces may be more than one piece can be."""
+    try:
+        return not data or socket.send(data, _socket.MSG_DONTWAIT) == len(data)
+    except OSError:
+        return False
 
 
 def is_dead(fd):

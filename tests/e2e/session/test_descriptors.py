@@ -168,6 +168,17 @@ class Named(Case):
             self.assert_prints(server.python(
                 "for n, end in enumerate(ends): end.send(b'%d' % n)\nprint(b''.join(end.recv(9) for end in ends))"), "b'10325476'")
 
+    def test_a_pair_that_holds_more_than_fits_at_once(self):
+        """The state comes back without it."""
+        with Server() as server:
+            self.assert_ok(server.python(
+                "import socket; a, b = socket.socketpair(); a.setblocking(False)\n"
+                "try:\n    while True: a.send(b'x' * 100000)\nexcept BlockingIOError: a.setblocking(True)"))
+            server.python(DIE)
+            result = server.python("print(b.recv(9))", timeout_s=20)
+            self.assert_prints(result, "b''")
+            self.assertIn("a (socket.socket), b (socket.socket): their connections do not come back", result.status.line)
+
     def test_two_connections_to_an_own_server_are_no_pair(self):
         with Server() as server:
             self.assert_ok(server.python(
