@@ -135,7 +135,7 @@ class Workloads(Measuring):
         with contextlib.ExitStack() as stack:
             servers, files = {}, 1000
             for name, more in (("on the disk", ()), ("without a flush", wrap), ("without a flush once more", wrap)):
-                top = f"{stack.enter_context(tempfile.TemporaryDirectory(dir=os.getcwd()))}/{files}"
+                top = f"{stack.enter_context(tempfile.TemporaryDirectory(dir=os.path.dirname(os.path.abspath(self.binary))))}/{files}"
                 make_project(top, files)
                 servers[name] = stack.enter_context(self.sandpiper("--workspace", top, "--cow", wrap=more))
             for turn in range(self.times(9)):
