@@ -375,8 +375,8 @@ static int commit(const struct pending *p, const struct wire_request *request)
     return error;
 }
 
-/* A disk takes its time, which code can prolong, and this program watches memory meanwhile: so that
- * is a separate process, which responds. */
+/* Waits for the disk, which code can prolong: no fork, which the end of a call would kill as one of
+ * the processes that nobody knows. */
 void files_commit(const struct wire_request *request)
 {
     struct pending *p = request->token ? pending_find(request->token) : NULL;
@@ -384,14 +384,9 @@ void files_commit(const struct wire_request *request)
         reply_result(request->id, ENOENT);
         return;
     }
-    pid_t pid = fork();
-    if (pid <= 0) {
-        reply_result(request->id, commit(p, request));
-    }
-    if (pid == 0) {
-        _exit(0);
-    }
+    int error = commit(p, request);
     pending_close(p);
+    reply_result(request->id, error);
 }
 
 void files_abort(const struct wire_request *request)
