@@ -375,8 +375,8 @@ static int commit(const struct pending *p, const struct wire_request *request)
     return error;
 }
 
-/* Waits for the disk, which code can prolong: no fork, which the end of a call would kill as one of
- * the processes that nobody knows. */
+/* Waits for the disk, which code can prolong. A fork that flushed and responded was lost where no
+ * control group counts, and the response with it. */
 void files_commit(const struct wire_request *request)
 {
     struct pending *p = request->token ? pending_find(request->token) : NULL;
