@@ -4,15 +4,21 @@ Each would wait for them for ever. It forgets them here, and starts others when 
 queue of an executor nothing is lost. What a worker was doing is: its future never ends.
 """
 descriptors = load("descriptors")
+executors = []  # weak references to the ThreadPoolExecutors that had threads at the last fork
+
+
+def before_fork():
+    """Notes what the library itself forgets in the child (since Python 3.13.4)."""
+    module = IMPORTED.get("concurrent.futures.thread")
+    executors[:] = [thread._args[0] for thread in list(module._threads_queues)] if module is not None else ()
 
 
 def thread_executors(module):
     """ThreadPoolExecutor, and so the default executor of event loops and dask's threads."""
-    executors = {id(executor): executor for thread in list(module._threads_queues)
-                 if (executor := thread._args[0]()) is not None}
+    found = {id(executor): executor for reference in executors if (executor := reference()) is not None}
     module._threads_queues.clear()
     threading, queue = IMPORTED["threading"], IMPORTED["queue"]
-    for executor in executors.values():
+    for executor in found.values():
         old, new, waiting = executor._work_queue, queue.SimpleQueue(), 0
         while not old.empty():
             item = old.get_nowait()
