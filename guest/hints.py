@@ -297,8 +297,7 @@ def lost(session, path):
     if process:
         return None if exists(process[0]) else "no process of the sandbox has this number now"
     if path.startswith(("/proc/", "/sys/")):
-        return ("the sandbox's /proc has processes only, and there is no /sys: os.cpu_count() counts processors, and the "
-                "memory limit%s counts for all that runs in the sandbox" % mib(session.memory_limit))
+        return "/proc and /sys show the sandbox only: its processes, processors, network, and memory limit" + mib(session.memory_limit)
     if exists(path):
         return "the program that the first line of %r names does not exist" % path if os.access(path, os.X_OK) else None
     return foreign(session.root, path) or elsewhere(session.root, path) or data(path, True) or nearby(session.root, path)

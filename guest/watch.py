@@ -34,7 +34,6 @@ class Watch:
         "warnings": lambda module: load("warned").adopt(session(), module), "IPython.core.display_functions": adopt_ipython,
         "linecache": lambda module: session().share_sources(module), "signal": lambda module: session().note_signals(),
         "pip._internal.cli.main": lambda module: setattr(module, "main", lambda args=None: load("shell").notebook(session()).pip(args)),
-        "psutil._common": lambda module: load("machine").adopt(module, session().memory_limit),
     }
 
     @classmethod

@@ -141,6 +141,18 @@ typedef void (*egress_event_fn)(void *arg, const struct egress_event *event);
 
 /* --- what the user requests --- */
 
+/* Numbers of processors, as bits. Those above have none of their own here: programs that use
+ * sched_getaffinity(2) with glibc's cpu_set_t do not see them either. */
+enum { BOX_PROCESSORS = 1024 };
+struct box_processors {
+    uint64_t bits[BOX_PROCESSORS / 64];
+};
+
+static inline bool box_processors_has(const struct box_processors *processors, unsigned number)
+{
+    return number < BOX_PROCESSORS && (processors->bits[number / 64] >> number % 64 & 1);
+}
+
 struct box_limits {
     uint64_t memory_bytes;
     uint64_t disk_bytes;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "sandbox/host/idmap.h"
@@ -39,6 +40,14 @@ static void read_workspace(const char *path, struct host_facts *facts)
     }
 }
 
+/* A kernel that knows more processors refuses a smaller set, sched_getaffinity(2). */
+static void read_processors(struct box_processors *processors)
+{
+    uint64_t all[8 * BOX_PROCESSORS / 64] = {1};
+    (void)syscall(SYS_sched_getaffinity, 0, sizeof all, all);
+    memcpy(processors->bits, all, sizeof processors->bits);
+}
+
 void host_facts_read(const struct box_spec *spec, struct host_facts *ret_facts)
 {
     *ret_facts = (struct host_facts){
@@ -54,6 +63,7 @@ void host_facts_read(const struct box_spec *spec, struct host_facts *ret_facts)
     if (!spec) {
         return;
     }
+    read_processors(&ret_facts->processors);
     ret_facts->leaves_out_mounts = spec->cow && box_cow_may_leave_out();
     for (unsigned i = 0; host_system_directories[i]; i++) {
         read_directory(host_system_directories[i], &ret_facts->system[i]);

@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-struct box_spec;
+#include "sandbox/types.h"
 
 /* What a plan needs to know about this machine: found out once, so that building a plan is pure. */
 
@@ -35,6 +35,7 @@ struct host_facts {
     bool has_nix_store;
     uint32_t etc_python; /* bits 1 << N: /etc/python3.N exists */
     int workspace_error; /* 0, or the errno value of resolving it; 0 where none is named */
+    struct box_processors processors; /* which the server may use */
     uid_t workspace_uid;
     gid_t workspace_gid;
 };

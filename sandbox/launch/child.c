@@ -26,6 +26,7 @@
 #include "base/own.h"
 #include "sandbox/launch/child.h"
 #include "sandbox/protocol/init_protocol.h"
+#include "sandbox/protocol/packet.h"
 
 /* Closes all descriptors that the child does not need. Among them are the server's ends of the
  * child's own pipes: while the child has them open, it would not notice when the server exits. */
@@ -90,16 +91,16 @@ static int step_loopback(struct child *, const struct plan_step *)
 /* Moves the descriptors above the numbers where init expects them first, then there. */
 static int step_descriptors(struct child *child, const struct plan_step *)
 {
-    enum { COUNT = 10 };
+    enum { COUNT = 12 };
     const struct child_setup *setup = child->setup;
-    const int from[COUNT] = {setup->init_fd,           setup->config_fd,
-                             setup->error_fd,          setup->program_fd,
-                             child->output_fd,         child->layers.upper_fd,
-                             child->layers.lower_fd,   child->layers.store_fd,
-                             child->layers.overlay_fd, child->files_fd};
-    const int to[COUNT] = {WIRE_INIT_FD,    WIRE_CONFIG_FD, CHILD_ERROR_FD, CHILD_PROGRAM_FD,
-                           WIRE_OUTPUT_FD,  WIRE_UPPER_FD,  WIRE_LOWER_FD,  WIRE_STORE_FD,
-                           WIRE_OVERLAY_FD, WIRE_FILES_FD};
+    const int from[COUNT] = {
+        setup->init_fd,         setup->config_fd,       setup->error_fd,
+        setup->program_fd,      child->output_fd,       child->layers.upper_fd,
+        child->layers.lower_fd, child->layers.store_fd, child->layers.overlay_fd,
+        child->files_fd,        child->machine_fd,      child->memory_fd};
+    const int to[COUNT] = {WIRE_INIT_FD,    WIRE_CONFIG_FD, CHILD_ERROR_FD,  CHILD_PROGRAM_FD,
+                           WIRE_OUTPUT_FD,  WIRE_UPPER_FD,  WIRE_LOWER_FD,   WIRE_STORE_FD,
+                           WIRE_OVERLAY_FD, WIRE_FILES_FD,  WIRE_MACHINE_FD, WIRE_MEMORY_FD};
     int parked[COUNT];
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (unsigned i = 0; i < COUNT; i++) {
@@ -198,7 +199,8 @@ static int step_hostname(struct child *, const struct plan_step *step)
 static int step_group(struct child *child, const struct plan_step *)
 {
     char go = 0;
-    if (read(child->setup->go_fd, &go, 1) != 1) {
+    struct pollfd fd = {.fd = child->setup->go_fd, .events = POLLIN};
+    if (poll(&fd, 1, -1) != 1 || packet_receive(fd.fd, &go, 1, &child->memory_fd, 1) != 1) {
         errno = EPIPE; /* the server has given up or exited */
         return -1;
     }
@@ -270,7 +272,11 @@ static const child_step_fn step_fns[PLAN_KIND_COUNT] = {
 
 void child_main(const struct child_setup *setup)
 {
-    struct child child = {.setup = setup, .output_fd = -1, .layers = {-1, -1, -1, -1}};
+    struct child child = {.setup = setup,
+                          .machine_fd = -1,
+                          .memory_fd = -1,
+                          .output_fd = -1,
+                          .layers = {-1, -1, -1, -1}};
     struct fail fail = {};
     int error_fd = setup->error_fd;
     char go = 0;

@@ -61,7 +61,7 @@ static int child_protect(const struct child_setup *setup, const struct plan_step
 static const char root_at[] = "/dev";
 
 /* Targets are absolute in the plan; while the root is built, it is the working directory. */
-static const char *below_root(const char *target)
+const char *child_below_root(const char *target)
 {
     return target[1] ? target + 1 : ".";
 }
@@ -82,7 +82,7 @@ static int make_parents(const char *path)
 }
 
 /* Most parents exist, so the function makes them only where they are missing. */
-static int make_directory(const char *path, unsigned mode)
+int child_make_directory(const char *path, unsigned mode)
 {
     int r = mkdir(path, mode);
     if (r < 0 && errno == ENOENT && make_parents(path) == 0) {
@@ -168,7 +168,7 @@ static int step_root(struct child *, const struct plan_step *step)
 
 static int step_file(struct child *, const struct plan_step *step)
 {
-    defer_close int fd = make_file(below_root(step->target), O_EXCL, step->mode);
+    defer_close int fd = make_file(child_below_root(step->target), O_EXCL, step->mode);
     if (fd < 0) {
         return -1;
     }
@@ -178,11 +178,11 @@ static int step_file(struct child *, const struct plan_step *step)
 
 static int step_link(struct child *, const struct plan_step *step)
 {
-    const char *path = below_root(step->target);
+    const char *path = child_below_root(step->target);
     return make_parents(path) < 0 ? -1 : symlink(step->source, path);
 }
 
-static int move_tree(int tree_fd, const char *path, uint64_t attributes)
+int child_move_tree(int tree_fd, const char *path, uint64_t attributes)
 {
     struct mount_attr attr = {.attr_set = attributes, .propagation = MS_PRIVATE};
     /* A tree from the host keeps the flags that the host has locked on it; this step only adds
@@ -202,7 +202,7 @@ static int make_place(int source_fd, const char *path)
         return -1;
     }
     if (S_ISDIR(st.st_mode)) {
-        return make_directory(path, 0755);
+        return child_make_directory(path, 0755);
     }
     int fd = make_file(path, O_NOFOLLOW, 0444);
     return fd < 0 ? -1 : close(fd);
@@ -210,26 +210,26 @@ static int make_place(int source_fd, const char *path)
 
 static int step_move(struct child *child, const struct plan_step *step)
 {
-    const char *path = below_root(step->target);
+    const char *path = child_below_root(step->target);
     int tree_fd = child->trees[step->slot];
     if (tree_fd < 0) {
         return 0; /* optional, and missing */
     }
-    return make_place(tree_fd, path) < 0 ? -1 : move_tree(tree_fd, path, step->attributes);
+    return make_place(tree_fd, path) < 0 ? -1 : child_move_tree(tree_fd, path, step->attributes);
 }
 
 static int step_subtree(struct child *child, const struct plan_step *step)
 {
-    const char *path = below_root(step->target);
+    const char *path = child_below_root(step->target);
     bool of_disk = step->source != NULL;
     if ((of_disk && mkdirat(child->disk_fd, step->source, 0755) < 0) ||
-        make_directory(path, 0755) < 0) {
+        child_make_directory(path, 0755) < 0) {
         return -1;
     }
     defer_close int fd = (int)syscall(SYS_open_tree, of_disk ? child->disk_fd : AT_FDCWD,
                                       of_disk ? step->source : path,
                                       OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
-    return fd < 0 ? -1 : move_tree(fd, path, step->attributes);
+    return fd < 0 ? -1 : child_move_tree(fd, path, step->attributes);
 }
 
 static int step_read_only_root(struct child *, const struct plan_step *)
@@ -255,19 +255,7 @@ static int step_pivot(struct child *, const struct plan_step *)
 
 static int step_directory(struct child *, const struct plan_step *step)
 {
-    return make_directory(below_root(step->target), step->mode);
-}
-
-/* While something is mounted over parts of the enclosing /proc, as engines do, the kernel refuses a
- * new one to user namespaces: mount_too_revealing() in fs/namespace.c. The directory then stays
- * empty. */
-static int step_proc(struct child *child, const struct plan_step *step)
-{
-    const char *path = below_root(step->target);
-    int r = make_directory(path, 0755);
-    r = r < 0 ? r : mount("proc", path, "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, step->data);
-    child->without_proc = r < 0 && step->optional && (errno == EPERM || errno == EACCES);
-    return child->without_proc ? 0 : r;
+    return child_make_directory(child_below_root(step->target), step->mode);
 }
 
 static int step_make_terminals(struct child *child, const struct plan_step *)
@@ -302,7 +290,7 @@ static int step_overlay(struct child *child, const struct plan_step *step)
 /* What has descriptors of the mount, or is mounted from it, keeps it. */
 static int step_hide(struct child *, const struct plan_step *step)
 {
-    return umount2(below_root(step->target), MNT_DETACH);
+    return umount2(child_below_root(step->target), MNT_DETACH);
 }
 
 static int step_protect(struct child *child, const struct plan_step *step)
@@ -324,7 +312,8 @@ const child_step_fn child_root_steps[PLAN_KIND_COUNT] = {
     [PLAN_OVERLAY] = step_overlay,
     [PLAN_HIDE] = step_hide,
     [PLAN_PROTECT] = step_protect,
-    [PLAN_PROC] = step_proc,
+    [PLAN_PROC] = child_proc,
+    [PLAN_PROCESSORS] = child_processors,
     [PLAN_MAKE_TERMINALS] = step_make_terminals,
     [PLAN_TERMINALS] = step_terminals,
     [PLAN_KEEP] = step_keep,

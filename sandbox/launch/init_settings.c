@@ -120,6 +120,7 @@ int config_write(const struct box *box, int fd, struct fail *ret_fail)
         .undo_files_bytes = box_spec_undo_files_bytes(box->spec),
         .landlock_optional = (box->spec->allow_degraded & 1U << BOX_PROTECTION_LANDLOCK) != 0,
         .cow = plan->cow,
+        .processors = plan->processors,
     };
     int r = config.watch_memory_bytes ? filter_build_uncounted(&uncounted, ret_fail) : 0;
     if (r < 0) {

@@ -158,7 +158,9 @@ int launch_confine(struct box *box, struct fail *ret_fail)
         return fail_set(ret_fail, -r, "cannot move the sandbox into its control group");
     }
     box->building = BOX_PROTECTION_PYTHON;
-    r = launch_go(&box->child, whose, ret_fail);
+    defer_close int memory_fd =
+        box->plan.level == BOX_CONTAINER ? -1 : cgroup_open_memory(&box->cgroup);
+    r = launch_go(&box->child, memory_fd, whose, ret_fail);
     drop_fd(&box->child.go_fd);
     drop_fd(&box->starting.config_fd);
     return r;

@@ -16,7 +16,8 @@ static bool plan_works(const struct plan *plan, struct fail *ret_fail)
     struct fail fail = {};
     bool works = launch_start(&child, &setup, -1, "the sandbox", ret_fail) == 0;
     if (works) {
-        (void)launch_go(&child, "the sandbox", NULL); /* there is no group to join */
+        /* There is no group to join. */
+        (void)launch_go(&child, /* memory_fd= */ -1, "the sandbox", NULL);
         works = read(child.error_fd, &fail, sizeof fail) != (ssize_t)sizeof fail;
         *ret_fail = fail;
     }

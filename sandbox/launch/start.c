@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #include "sandbox/launch/launch.h"
 #include "sandbox/plan/plan.h"
 #include "sandbox/programs/program.h"
+#include "sandbox/protocol/packet.h"
 
 const struct launched launch_none = {.pidfd = -1, .go_fd = -1, .error_fd = -1};
 
@@ -57,10 +59,11 @@ static int map_ids(pid_t pid, const struct plan *plan, struct fail *ret_fail)
     return r < 0 ? fail_set(ret_fail, -r, "cannot map the sandbox's ids") : 0;
 }
 
-int launch_go(const struct launched *child, const char *whose, struct fail *ret_fail)
+int launch_go(const struct launched *child, int memory_fd, const char *whose, struct fail *ret_fail)
 {
     const char go = 1;
-    return write(child->go_fd, &go, 1) == 1 ? 0 : fail_set(ret_fail, EPIPE, "%s's child", whose);
+    ssize_t sent = packet_send(child->go_fd, &go, 1, &memory_fd, memory_fd >= 0, 0);
+    return sent == 1 ? 0 : fail_set(ret_fail, EPIPE, "%s's child", whose);
 }
 
 int launch_start(struct launched *ret_child, struct child_setup *setup, int group_fd,
@@ -69,7 +72,10 @@ int launch_start(struct launched *ret_child, struct child_setup *setup, int grou
     const struct plan *plan = setup->plan;
     defer_close int go_fd = -1;
     defer_close int error_fd = -1;
-    int r = fd_pipe(&go_fd, &ret_child->go_fd);
+    int go[2] = {-1, -1};
+    int r = fd_socketpair(SOCK_STREAM, go);
+    ret_child->go_fd = go[0];
+    go_fd = go[1];
     r = r ? r : fd_pipe(&ret_child->error_fd, &error_fd);
     if (r < 0) {
         return fail_set(ret_fail, -r, "%s's descriptors", whose);
@@ -89,7 +95,7 @@ int launch_start(struct launched *ret_child, struct child_setup *setup, int grou
                         plan->namespaces ? "namespaces" : "a process", whose);
     }
     r = plan->namespaces ? map_ids(pid, plan, ret_fail) : 0;
-    return r < 0 ? r : launch_go(ret_child, whose, ret_fail);
+    return r < 0 ? r : launch_go(ret_child, /* memory_fd= */ -1, whose, ret_fail);
 }
 
 void launch_end(struct launched *child)

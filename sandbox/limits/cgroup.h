@@ -87,6 +87,8 @@ void cgroup_memory_slow(struct cgroup *cgroup, uint64_t from_bytes);
 uint64_t cgroup_memory_pages(const struct cgroup *cgroup);
 /* Bytes of its files in memory, shared memory included; 0: not known. */
 uint64_t cgroup_memory_files(const struct cgroup *cgroup);
+/* Opens the figures of its memory for reading: memory.stat, or -1. */
+int cgroup_open_memory(const struct cgroup *cgroup);
 /* Numbers of the processes whose memory counts, one a line. Length, or -errno: also of a longer
  * list. */
 int cgroup_processes(const struct cgroup *cgroup, char *text, size_t size);

@@ -148,6 +148,13 @@ uint64_t cgroup_memory_files(const struct cgroup *cgroup)
     return read_memory(cgroup, "memory.stat", "shmem ");
 }
 
+int cgroup_open_memory(const struct cgroup *cgroup)
+{
+    return cgroup_has(cgroup, CGROUP_MEMORY)
+               ? openat(cgroup->controller_fd[CGROUP_MEMORY], "memory.stat", O_RDONLY | O_CLOEXEC)
+               : -1;
+}
+
 int cgroup_processes(const struct cgroup *cgroup, char *text, size_t size)
 {
     return cgroup_has(cgroup, CGROUP_MEMORY)

@@ -172,28 +172,19 @@ static void show_python(struct plan *plan, struct trees *trees, const struct pyt
     }
 }
 
-static struct plan_step *add_file(struct plan *plan, const char *target, const void *content,
-                                  size_t size)
-{
-    struct plan_step *step = plan_add(plan, PLAN_FILE, NULL, target);
-    step->content = content;
-    step->content_size = size;
-    step->mode = 0444;
-    return step;
-}
-
 static void add_fresh_files(struct plan *plan, const struct plan_content *content)
 {
     plan_add(plan, PLAN_DIRECTORY, NULL, "/etc");
-    (void)add_file(plan, "/etc/passwd", passwd, sizeof passwd - 1);
-    (void)add_file(plan, "/etc/group", group, sizeof group - 1);
-    (void)add_file(plan, "/etc/hosts", hosts, sizeof hosts - 1);
-    (void)add_file(plan, "/etc/nsswitch.conf", nsswitch, sizeof nsswitch - 1);
-    (void)add_file(plan, "/etc/resolv.conf", "", 0);
+    (void)plan_add_file(plan, "/etc/passwd", passwd, sizeof passwd - 1);
+    (void)plan_add_file(plan, "/etc/group", group, sizeof group - 1);
+    (void)plan_add_file(plan, "/etc/hosts", hosts, sizeof hosts - 1);
+    (void)plan_add_file(plan, "/etc/nsswitch.conf", nsswitch, sizeof nsswitch - 1);
+    (void)plan_add_file(plan, "/etc/resolv.conf", "", 0);
     plan_add(plan, PLAN_DIRECTORY, NULL, "/run");
     plan_add(plan, PLAN_DIRECTORY, NULL, "/run/sandpiper");
     for (const struct embedded *file = content->files; file && file->name; file++) {
-        add_file(plan, plan_keep(plan, "/run/sandpiper/%s", file->name), file->data, file->size)
+        plan_add_file(plan, plan_keep(plan, "/run/sandpiper/%s", file->name), file->data,
+                      file->size)
             ->mode = embedded_mode(file);
     }
 }
@@ -249,9 +240,8 @@ static void add_mounts(struct plan *plan, const struct box_spec *spec, const str
     plan_add(plan, PLAN_DIRECTORY, NULL, "/tmp/home");
     /* Without hidepid: it hides processes that are not dumpable from init too, and any process can
      * make itself so; init must find all of them to kill them. */
-    struct plan_step *proc = plan_add(plan, PLAN_PROC, NULL, "/proc");
-    proc->data = "subset=pid";
-    proc->optional = level_spares_proc(spec->isolation);
+    plan_add(plan, PLAN_SUBTREE, "machine", "/proc")->attributes = DATA | MOUNT_ATTR_RDONLY;
+    plan_add(plan, PLAN_PROC, NULL, "/proc")->optional = level_spares_proc(spec->isolation);
     plan_add(plan, PLAN_LINK, "/proc/self/fd", "/dev/fd");
     plan_add(plan, PLAN_LINK, "/proc/self/fd/0", "/dev/stdin");
     plan_add(plan, PLAN_LINK, "/proc/self/fd/1", "/dev/stdout");
@@ -438,6 +428,7 @@ static void build_steps(struct plan *plan, const struct box_spec *spec,
     }
     add_fresh_files(plan, content);
     add_mounts(plan, spec, content->python, &trees);
+    plan_add_machine(plan, spec, facts);
     if (!content->installer) {
         plan_add(plan, PLAN_DIRECTORY, NULL, "/dev/pts");
         plan_add(plan, PLAN_LINK, "pts/ptmx", "/dev/ptmx");

@@ -35,8 +35,9 @@ enum plan_kind {
     PLAN_OVERLAY,   /* target: layers "lower" and "changes/upper" of directory source */
     PLAN_HIDE,      /* target: unmounted; what is mounted from it stays */
     PLAN_PROTECT,   /* in target: names and hard links that code may not write to */
-    PLAN_PROC,      /* target, data */
+    PLAN_PROC,      /* target; what tells of the host is covered with what is mounted there */
     PLAN_MAKE_TERMINALS, /* devpts(4) of its own, made beside the following steps */
+    PLAN_PROCESSORS,     /* target: the host's directories of those that the sandbox uses */
     PLAN_TERMINALS,      /* target: where it is mounted */
     PLAN_KEEP,           /* source: the directory of the disk in which init opens files */
     PLAN_READ_ONLY_ROOT,
@@ -99,12 +100,13 @@ struct plan {
     gid_t outside_gid;
     const char *data[BOX_MOUNTS]; /* /data/NAME; the plan owns the strings */
     unsigned data_count;
-    uint32_t data_writable; /* bits 1 << i */
-    uint64_t allow_write;   /* of protected names */
-    enum wire_cow cow;      /* whether the workspace is an overlay */
-    bool workspace_shared;  /* another sandbox uses it */
-    bool workspace_idmap;   /* root's own directory: a mapping gives its files to the guest */
-    const char *argv[8];    /* of the zygote, NULL-terminated; the plan owns the strings */
+    uint32_t data_writable;           /* bits 1 << i */
+    uint64_t allow_write;             /* of protected names */
+    struct box_processors processors; /* which the sandbox may use at a time */
+    enum wire_cow cow;                /* whether the workspace is an overlay */
+    bool workspace_shared;            /* another sandbox uses it */
+    bool workspace_idmap; /* root's own directory: a mapping gives its files to the guest */
+    const char *argv[8];  /* of the zygote, NULL-terminated; the plan owns the strings */
     const char *envp[48];
 };
 

@@ -38,6 +38,16 @@ struct plan_step *plan_add(struct plan *plan, enum plan_kind kind, const char *s
     return step;
 }
 
+struct plan_step *plan_add_file(struct plan *plan, const char *target, const void *content,
+                                size_t size)
+{
+    struct plan_step *step = plan_add(plan, PLAN_FILE, NULL, target);
+    step->content = content;
+    step->content_size = size;
+    step->mode = 0444;
+    return step;
+}
+
 void plan_allow(struct plan *plan, const char *path, uint64_t allowed)
 {
     assert(plan->rule_count < PLAN_RULES);

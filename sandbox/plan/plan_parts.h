@@ -14,6 +14,14 @@ __attribute__((format(printf, 2, 3))) const char *plan_keep(struct plan *plan, c
 struct plan_step *plan_add(struct plan *plan, enum plan_kind kind, const char *source,
                            const char *target);
 
+/* The same for a file that everybody may read. */
+struct plan_step *plan_add_file(struct plan *plan, const char *target, const void *content,
+                                size_t size);
+
+/* The files of /sys; finds the plan's processors. */
+void plan_add_machine(struct plan *plan, const struct box_spec *spec,
+                      const struct host_facts *facts);
+
 /* Appends a Landlock rule: allowed, LANDLOCK_FS_*, below path. */
 void plan_allow(struct plan *plan, const char *path, uint64_t allowed);
 

@@ -6,6 +6,7 @@
 #include "base/limits.h"
 #include "sandbox/protocol/apply_journal.h"
 #include "sandbox/protocol/keeper_protocol.h"
+#include "sandbox/types.h"
 
 /* Messages between the server and a sandbox's init, over a SOCK_SEQPACKET pair: one struct per
  * packet; only init sends descriptors. Init is our own program (sandbox/programs/init); the guest
@@ -29,6 +30,10 @@ enum {
     WIRE_STORE_FD, /* the directory that holds the upper layer, with WIRE_COW_STORE; else closed */
     WIRE_OVERLAY_FD, /* of fspick(2), for box_refresh_workspace(); closed where there is none */
     WIRE_FILES_FD,   /* the host's /proc/sys/fs/file-nr; closed where there is none */
+    /* The directory with those files of /proc that init writes (init/machine.c), writable; closed
+     * where there is no root of its own. */
+    WIRE_MACHINE_FD,
+    WIRE_MEMORY_FD, /* memory.stat of the sandbox's control group; closed where there is none */
     WIRE_FD_COUNT,
 };
 
@@ -196,6 +201,7 @@ struct wire_config {
     uint32_t cow;               /* enum wire_cow */
     uint32_t own_workspace;     /* it is the sandbox's own: nobody else writes to it */
     uint64_t undo_files_bytes;  /* what copies of files may take */
+    struct box_processors processors; /* which the sandbox may use at a time */
 };
 
 /* Tags: first the zygote's, then one per session, counting down. RLIMIT_MSGQUEUE is free to carry

@@ -1,5 +1,7 @@
 #pragma once
+#include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "sandbox/types.h"
 
@@ -34,6 +36,7 @@ enum selftest_attempt {
     SELFTEST_SIGNAL_PARENT, /* the parent, by ids allowed, by Landlock's scope not */
     SELFTEST_READ_PROC, /* /proc/self/status: without a separate /proc only Landlock forbids it */
     SELFTEST_MEMFD,     /* memory that no watchdog sees */
+    SELFTEST_UNCOVER,   /* unmounts what covers a part of /proc */
     SELFTEST_PRIORITY,  /* of the parent, which without namespaces has the same user */
     SELFTEST_ATTEMPT_COUNT, /* what Landlock forbids is also tried before the confinement */
 };
@@ -51,6 +54,26 @@ struct selftest_mount {
     const char *path;
     unsigned long flags;
 };
+
+/* What the sandbox shows of /proc as the kernel has it, besides processes and symlinks: what other
+ * calls tell as well (uname(2), sysinfo(2), clock_gettime(2)), and the kernel's file systems. Of
+ * all other names, it shows what is mounted over them. */
+static inline bool selftest_proc_is_shown(const char *name)
+{
+    static const char *const shown[] = {"filesystems", "loadavg", "uptime", "version"};
+    for (unsigned i = 0; i < sizeof shown / sizeof *shown; i++) {
+        if (strcmp(name, shown[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether it is no name of the machine. */
+static inline bool selftest_proc_is_process(const char *name)
+{
+    return name[strspn(name, ".")] == '\0' || name[strspn(name, "0123456789")] == '\0';
+}
 
 enum { SELFTEST_LIMITS = 12, SELFTEST_MAGIC = 0x50524f46 };
 
@@ -71,7 +94,10 @@ struct selftest_record {
     int32_t write_device_before;              /* the same before the confinement, as a control */
     int32_t signal_parent_before;
     int32_t read_proc_before;
+    uint32_t uncovered;       /* names in /proc that tell of the host or could be written to, */
+    char uncovered_name[32];  /* and the first of them */
     int32_t has_proc;         /* whether the sandbox has a separate /proc */
+    int32_t has_machine;      /* whether that has figures of the machine too */
     int32_t has_hostname;     /* whether the sandbox has a separate host name */
     uint64_t capabilities[5]; /* inheritable, permitted, effective, bounding, ambient */
     struct file_id directories[SELFTEST_DIRECTORY_COUNT];

@@ -80,6 +80,7 @@ void box_report_verdict(struct box *box, const struct selftest_verdict *verdict)
         .spec = box->spec,
         .level = level_found(box->plan.level, box->selftest.record.has_proc),
         .has_hostname = box->selftest.record.has_hostname,
+        .has_machine = box->selftest.record.has_machine,
         .cgroup = &box->cgroup,
         .verdict = verdict,
         .failed_step = PLAN_KIND_COUNT,

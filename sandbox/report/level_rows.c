@@ -27,10 +27,10 @@ static const struct level_row without_proc[BOX_PROTECTION_COUNT] = {
     [BOX_PROTECTION_NAMESPACES] =
         ALWAYS("user, mount, pid, net, ipc, uts, cgroup; only the filters refuse further ones"),
     [BOX_PROTECTION_MOUNTS] = {true, BOX_PROTECTION_DEGRADED,
-                               "new root, read-only except /work, /tmp and /dev/shm; /proc is an "
-                               "empty directory: the kernel refuses to mount a new one",
-                               "programs that read /proc, /dev/fd or /dev/stdin do not work: ps, "
-                               "psutil"},
+                               "new root, read-only except /work, /tmp and /dev/shm; /proc has no "
+                               "processes: the kernel refuses to mount a new one",
+                               "programs that read of processes in /proc, or /dev/fd or "
+                               "/dev/stdin, do not work: ps, top"},
     WALLS,
 };
 

@@ -64,9 +64,12 @@ static void report_as_meant(const struct report_facts *facts, enum box_protectio
                             struct box_protection_report *entry)
 {
     const struct level_row *row = level_row(facts->level, protection);
-    bool named = protection != BOX_PROTECTION_NAMESPACES || facts->level == BOX_CONTAINER ||
-                 !facts->verdict || facts->has_hostname;
-    set_detail(entry, row->state, "%s%s", row->detail, named ? "" : "; the hostname is the host's");
+    bool unknown = facts->level == BOX_CONTAINER || !facts->verdict;
+    bool named = unknown || protection != BOX_PROTECTION_NAMESPACES || facts->has_hostname;
+    bool whole = unknown || protection != BOX_PROTECTION_MOUNTS || facts->has_machine;
+    set_detail(entry, row->state, "%s%s%s", row->detail,
+               named ? "" : "; the hostname is the host's",
+               whole ? "" : "; /proc has processes only, so free, top and psutil do not work");
     set_consequence(entry, row->consequence);
     if (row->state == BOX_PROTECTION_DEGRADED && facts->host) {
         remedy_for_proc(facts->host, entry);

@@ -18,6 +18,7 @@ struct report_facts {
     enum box_protection failed;             /* the protection that failed */
     enum plan_kind failed_step;             /* or PLAN_KIND_COUNT */
     bool has_hostname;                      /* the sandbox has its own; only with a verdict */
+    bool has_machine; /* its /proc tells of the machine; only with a verdict */
     int landlock_abi;
     const char *python_path;    /* NULL: unknown */
     const char *python_version; /* NULL: unknown */

@@ -46,6 +46,7 @@ static const struct {
     {SELFTEST_PRIORITY, BOX_PROTECTION_SECCOMP, NOT_ASKED, EPERM,
      "setpriority() of another process"},
     {SELFTEST_SIGNAL_PARENT, BOX_PROTECTION_SECCOMP, NOT_ASKED, EPERM, "kill() of the supervisor"},
+    {SELFTEST_UNCOVER, BOX_PROTECTION_SECCOMP, EPERM, EPERM, "umount() of what covers /proc"},
     {SELFTEST_CANARY, BOX_PROTECTION_MOUNTS, REFUSED, NOT_ASKED,
      "reading one of the server's files"},
     {SELFTEST_CANARY, BOX_PROTECTION_LANDLOCK, NOT_ASKED, REFUSED,
@@ -208,6 +209,11 @@ static void check_files(const struct selftest_record *record, const struct file_
             selftest_found(verdict, BOX_PROTECTION_MOUNTS, "%s is the host's directory",
                            directory_names[i]);
         }
+    }
+    if (record->uncovered > 0) {
+        selftest_found(verdict, BOX_PROTECTION_MOUNTS,
+                       "names in /proc tell of the host or can be changed: %u, such as %.31s",
+                       record->uncovered, record->uncovered_name);
     }
     for (unsigned i = 0; i < SELFTEST_MOUNT_COUNT; i++) {
         if ((record->mount_flags[i] & mounts[i].flags) != mounts[i].flags) {

@@ -87,8 +87,46 @@ FILES = [
            "attempt(os.open, p, os.O_RDWR)",
            control="attempt(read, '/proc/self/stat')"),
     Attack("control_groups",
-           "for p in ('/sys/fs/cgroup', '/sys', '/sys/kernel/debug', '/sys/fs/cgroup/memory'): "
-           "attempt(os.listdir, p)", control="attempt(os.listdir, '/usr')"),
+           "for p in ('/sys/kernel', '/sys/kernel/debug', '/sys/fs/cgroup/memory', '/sys/block', '/sys/class/dmi', "
+           "'/sys/devices/virtual', '/sys/devices/system/cpu/cpu0/cpuidle', '/sys/devices/system/cpu/cpu0/cpufreq'): "
+           "attempt(os.listdir, p)\n"
+           "for p in ('fs/cgroup/cpu.max', 'devices/system/cpu/online', 'devices/system/cpu/cpu0/cache/uevent'): "
+           "attempt(os.open, '/sys/' + p, os.O_WRONLY)", control="attempt(os.listdir, '/usr')"),
+    # Whatever names a kernel has: what tells of the host is empty.
+    Attack("names_in_proc_tell_nothing_of_the_host",
+           "own = {'filesystems', 'loadavg', 'uptime', 'version', 'cpuinfo', 'meminfo', 'stat', 'vmstat', 'sys'}\n"
+           "paths = [f'/proc/{name}' for name in os.listdir('/proc') if not name.isdigit() and name not in own]\n"
+           "print([p for p in paths if not os.path.islink(p) and (os.listdir(p) if os.path.isdir(p) else read(p))])", r"\[\]",
+           control="print(sum(bool(read('/proc/' + name)) for name in ('cpuinfo', 'meminfo', 'stat', 'version')))",
+           control_holds="4"),
+    Attack("interrupts_of_the_host_are_in_no_figure",
+           "print([line for line in read('/proc/stat').split(b'\\n') if line.startswith((b'intr', b'ctxt', b'proc', b'soft'))])",
+           r"\[b'intr 0', b'ctxt 0', b'processes 0', b'procs_running 1', b'procs_blocked 0', b'softirq 0'\]",
+           control="print(read('/proc/stat').startswith(b'cpu'))", control_holds="True"),
+    Attack("other_ways_to_what_is_covered_in_proc",
+           "fd = os.open('/proc', os.O_RDONLY)\n"
+           "for name in ('kallsyms', 'kcore', 'interrupts', 'cmdline', 'timer_list', 'keys', 'locks', 'sys/kernel/random/boot_id'):\n"
+           "    for way in ('/proc/self/root/proc/', '/proc/1/root/proc/', '/proc/self/cwd/../proc/', '/proc/self/task/../../', "
+           "f'/proc/self/fd/{fd}/', '/proc/self/../', '/proc//./'): attempt(read, way + name)\n"
+           "    attempt(lambda: os.read(os.open(name, os.O_RDONLY, dir_fd=fd), 9))", r"allowed b''|denied .+",
+           control="attempt(read, '/proc/self/root/proc/version')"),
+    Attack("uncover_parts_of_proc",
+           "for name in ('kcore', 'sys', 'meminfo', 'interrupts'):\n"
+           "    path = f'/proc/{name}'.encode()\n"
+           "    for flags in (0, 1, 2, 8, 10): attempt(lambda: check(LIBC.umount2(path, flags)))\n"
+           "    attempt(lambda: check(LIBC.mount(path, b'/tmp/there', None, 8192, None)))\n"
+           "    attempt(lambda: check(LIBC.mount(b'proc', b'/tmp', b'proc', 0, None)))\n"
+           "    for call in (428, 429, 430, 433, 442): attempt(syscall, call, -100, path, 0, 0, 0)\n"
+           "    attempt(os.rename, path, '/tmp/there'); attempt(os.unlink, path)\n"
+           "attempt(syscall, 272 if platform.machine() == 'x86_64' else 97, 0x10020000)", DENIED[:-1] + "|EBUSY|EISDIR|EXDEV)",
+           control="write('/tmp/here'); attempt(os.rename, '/tmp/here', '/tmp/there')"),
+    Attack("write_to_the_figures_of_the_machine",
+           "for p in ('cpuinfo', 'meminfo', 'stat', 'vmstat', 'interrupts', 'loadavg', 'sys/kernel/hostname', 'sys/vm/overcommit_memory'):\n"
+           "    p = '/proc/' + p; fd = os.open(p, os.O_RDONLY)\n"
+           "    for flags in (os.O_WRONLY, os.O_RDWR, os.O_RDONLY | os.O_TRUNC): attempt(os.open, p, flags)\n"
+           "    attempt(os.open, f'/proc/self/fd/{fd}', os.O_RDWR); attempt(os.truncate, p, 0); attempt(os.ftruncate, fd, 0)\n"
+           "    attempt(os.chmod, p, 0o777); attempt(os.fchmod, fd, 0o777); attempt(os.setxattr, p, 'user.a', b'1')\n"
+           "attempt(os.open, '/proc/sys/new', os.O_CREAT | os.O_WRONLY)", control="attempt(read, '/proc/meminfo')"),
     Attack("hard_link_of_a_system_file", "attempt(os.link, '/usr/bin/env', 'hard')",
            control="write('h1'); attempt(os.link, 'h1', 'h2')",
            held=r"denied (EXDEV|EPERM|EACCES|EROFS)"),
@@ -105,7 +143,7 @@ FILES = [
            "mounted = [line.split()[4] for line in open('/proc/self/mountinfo')]\n"
            "seen = {f'{p}/{n}' for p in ('/home', '/root', '/var', '/run', '/srv', '/mnt', '/boot', "
            "'/sys', '/opt', '/media') if os.path.isdir(p) for n in os.listdir(p)}\n"
-           "seen -= {'/var/tmp', '/run/sandpiper'}\n"
+           "seen -= {'/var/tmp', '/run/sandpiper', '/sys/class', '/sys/fs'}\n"
            "print([p for p in seen if not any((m + '/').startswith(p + '/') for m in mounted)])",
            r"\[\]",
            control="attempt(os.listdir, '/usr')"),

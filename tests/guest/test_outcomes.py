@@ -224,8 +224,8 @@ class Outcomes(GuestCase):
             ("open('/content/sales.tsv')", "/sales.tsv'"), ("open('/content/my/other.tsv')", "files are in the working directory, /"),
             ("open('salse.tsv')", "did you mean 'sales.tsv'?"), ("open('deep/row.db')", "did you mean 'deep/rows.db'?"),
             ("open('results/a/b', 'w')", "there is no directory 'results/a'"), ("open('~/sales.tsv')", "does not expand"),
-            ("open('/proc/meminfo2')", "processes only"), ("open('/proc/4000000/comm')", "no process of the sandbox has"),
-            ("os.listdir('/sys/nothing')", "no /sys"),
+            ("open('/proc/meminfo2')", "show the sandbox only"), ("open('/proc/4000000/comm')", "no process of the sandbox has"),
+            ("os.listdir('/sys/nothing')", "show the sandbox only"),
             ("os.chdir('deep'); open('sales.tsv')", "/sales.tsv'? os.chdir has changed the current directory to"),
             ("os.chdir(root + '/deep'); import inner_mod_x", ""), ("os.chdir(root); open('nothing alike')", ""),
             ("open('deep/er/script', 'w').write('#!/not/there\\n'); os.chmod('deep/er/script', 0o755)\n"

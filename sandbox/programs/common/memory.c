@@ -322,7 +322,7 @@ static void end_sessions(struct processes *processes, const struct look *look)
 static bool has_run(const struct processes *processes)
 {
     static uint64_t seen;
-    uint64_t ticks = objects_ticks(processes);
+    uint64_t ticks = objects_ticks(processes, NULL);
     if (ticks >= seen && ticks - seen < RUN_TICKS) {
         return false;
     }
@@ -451,13 +451,19 @@ static bool enforce(const struct memory_watch *watch, struct look *look)
     return true;
 }
 
+static uint64_t last_seen;
+
+uint64_t memory_seen(void)
+{
+    return last_seen;
+}
+
 bool watch_memory(const struct memory_watch *watch)
 {
     static struct look look;
-    static uint64_t before;
     bool killed = enforce(watch, &look);
-    bool grows = look.all > before && look.all > watch->limit_bytes / 2;
-    before = look.all;
+    bool grows = look.all > last_seen && look.all > watch->limit_bytes / 2;
+    last_seen = look.all;
     return killed || grows;
 }
 

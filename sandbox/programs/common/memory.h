@@ -19,6 +19,8 @@ struct memory_watch {
  * limit. Soft: it scans every MEMORY_WATCH_MS, or MEMORY_CLOSE_MS after it has returned true,
  * because more than half of the limit is used, and it grows. */
 bool watch_memory(const struct memory_watch *watch);
+/* What that has found last; too much while it is far below the limit. */
+uint64_t memory_seen(void);
 /* The same for what a control group that counts memory omits: file locks, and in version 1 also
  * sockets: inet_bytes for each. */
 void watch_uncounted(struct processes *processes, uint64_t limit_bytes, uint64_t inet_bytes);

@@ -186,8 +186,9 @@ enum {
     CHILDREN_SYSTEM,
 };
 
-/* The sum of the fields from first to last. */
-static uint64_t sum_of_fields(pid_t pid, unsigned first, unsigned last)
+/* The sum of the fields from first to last. Adds to *system those of the kernel's time, unless it
+ * is NULL. */
+static uint64_t sum_of_fields(pid_t pid, unsigned first, unsigned last, uint64_t *system)
 {
     enum { STATE = 3 };
     char text[512];
@@ -195,21 +196,25 @@ static uint64_t sum_of_fields(pid_t pid, unsigned first, unsigned last)
     const char *at = read_proc(pid, "stat", text, sizeof text) > 0 ? strrchr(text, ')') : NULL;
     at = at ? strchr(at, ' ') : NULL;
     for (unsigned field = STATE; at && field <= last; field++) {
-        sum += field < first ? 0 : strtoul(at, NULL, 10);
+        uint64_t value = field < first ? 0 : strtoul(at, NULL, 10);
+        sum += value;
+        if (system && (field == SYSTEM || field == CHILDREN_SYSTEM)) {
+            *system += value;
+        }
         at = strchr(at + 1, ' ');
     }
     return sum;
 }
 
-uint64_t objects_ticks(const struct processes *processes)
+uint64_t objects_ticks(const struct processes *processes, uint64_t *ret_system)
 {
     const pid_t *pids = NULL;
     unsigned count = process_tree_list(processes->root, &pids);
     /* An exited process counts in the process that reaped it. */
     uint64_t sum = sum_of_fields(processes->outside ? processes->root : getpid(), CHILDREN_USER,
-                                 CHILDREN_SYSTEM);
+                                 CHILDREN_SYSTEM, ret_system);
     for (unsigned i = 0; i < count; i++) {
-        sum += sum_of_fields(pids[i], USER, CHILDREN_SYSTEM);
+        sum += sum_of_fields(pids[i], USER, CHILDREN_SYSTEM, ret_system);
     }
     return sum;
 }
@@ -224,7 +229,7 @@ uint64_t objects_faults(const struct processes *processes)
     uint64_t all = 0;
     for (unsigned i = 0; i < count; i++) {
         const uint64_t one[2] = {(uint64_t)pids[i],
-                                 sum_of_fields(pids[i], MINOR_FAULTS, MAJOR_FAULTS)};
+                                 sum_of_fields(pids[i], MINOR_FAULTS, MAJOR_FAULTS, NULL)};
         siphash_add(&hash, one, sizeof one);
         all += one[1];
     }
@@ -297,7 +302,7 @@ static bool add_descriptors(struct entry *entry, pid_t pid, bool locks_only)
     bool over = false;
     defer_closedir DIR *dir = open_proc(pid, "fd");
     if (!dir) { /* hidden: nothing else bounds its locks */
-        add(entry, sum_of_fields(pid, SYSTEM, SYSTEM) * LOCKS_A_TICK * LOCK_BYTES);
+        add(entry, sum_of_fields(pid, SYSTEM, SYSTEM, NULL) * LOCKS_A_TICK * LOCK_BYTES);
         return true;
     }
     while (!over && (name = fd_next_name(dir))) { /* in numerical order */

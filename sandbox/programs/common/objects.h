@@ -20,8 +20,8 @@ bool objects_looking(void);
 uint64_t objects_bytes(pid_t pid);
 uint64_t objects_all_bytes(void);
 /* Processor time of all processes that run or have run here, in ticks. While it does not change,
- * neither does what objects_look() finds. */
-uint64_t objects_ticks(const struct processes *processes);
+ * neither does what objects_look() finds. ret_system: the kernel's part, or NULL. */
+uint64_t objects_ticks(const struct processes *processes, uint64_t *ret_system);
 /* Changes with each page fault of a process, and with each process that comes or goes: while it
  * does not, no process has got a page. */
 uint64_t objects_faults(const struct processes *processes);

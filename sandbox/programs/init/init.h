@@ -77,6 +77,13 @@ void keeper_start(struct init *init, const struct wire_request *request);
 /* selftest_attempts.c: forks the process that runs the self-test. Responds to the request. */
 void selftest_spawn(struct init *init, const struct wire_request *request);
 
+/* machine.c: the files of WIRE_MACHINE_FD. Call the first before any file is opened. The second
+ * writes them when that is due, and returns after how many milliseconds to call it again; -1: there
+ * are none. */
+enum { MACHINE_BUSY_MS = 200, MACHINE_CALM_MS = 1000 };
+void machine_open(void);
+int machine_refresh(const struct init *init);
+
 /* resolve.c: responds with the path that the request's leads to. */
 void files_resolve(const struct init *init, const struct wire_request *request);
 /* files.c */

@@ -150,11 +150,8 @@ static void init_receive(void)
 static bool grows; /* what watch_memory() has returned */
 
 /* The time until the next check is due. */
-static int init_watch_ms(void)
+static int init_check_ms(void)
 {
-    if (!state.guest_runs) {
-        return -1;
-    }
     if (state.config->disk_bytes) {
         return INIT_SUPERVISOR_MS;
     }
@@ -165,6 +162,16 @@ static int init_watch_ms(void)
         return objects_looking() ? MEMORY_WATCH_MS : MEMORY_UNCOUNTED_MS;
     }
     return state.config->staging_bytes ? INIT_DISK_MS : -1;
+}
+
+static int init_watch_ms(void)
+{
+    if (!state.guest_runs) {
+        return -1;
+    }
+    int check_ms = init_check_ms();
+    int machine_ms = machine_refresh(&state);
+    return check_ms < 0 || (machine_ms >= 0 && machine_ms < check_ms) ? machine_ms : check_ms;
 }
 
 /* Counts memory when that is due. Code's notifications wake this program at any rate, and a scan of
@@ -214,6 +221,7 @@ int init_main(void)
     sigset_t mask;
     /* Before something else can get that number. */
     state.overlay_fd = fcntl(WIRE_OVERLAY_FD, F_GETFD) < 0 ? -1 : WIRE_OVERLAY_FD;
+    machine_open();
     state.processes.files_fd = fcntl(WIRE_FILES_FD, F_GETFD) < 0 ? -1 : WIRE_FILES_FD;
     (void)sigfillset(&mask);
     (void)sigprocmask(SIG_BLOCK, &mask, NULL);

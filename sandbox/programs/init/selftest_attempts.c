@@ -3,13 +3,17 @@
  * would be harmless: it happens in this process, which does nothing else. */
 #include "sandbox/protocol/selftest_record.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/capability.h>
+#include <linux/magic.h>
 #include <linux/netlink.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
@@ -18,6 +22,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -128,12 +133,38 @@ static void check_directories(struct selftest_record *record)
     }
 }
 
+/* Each name in /proc: what the kernel shows there of the host is covered by something else, and
+ * nothing can be written to. */
+static void check_covers(struct selftest_record *record)
+{
+    DIR *dir = opendir("/proc");
+    struct stat st;
+    struct statfs fs;
+    for (const char *name = NULL; (name = fd_next_name(dir));) {
+        char path[sizeof "/proc/" + NAME_MAX];
+        (void)snprintf(path, sizeof path, "/proc/%s", name);
+        if (selftest_proc_is_process(name) || lstat(path, &st) < 0 || S_ISLNK(st.st_mode)) {
+            continue;
+        }
+        bool is_kernels = statfs(path, &fs) < 0 || fs.f_type == PROC_SUPER_MAGIC;
+        bool is_bad = (is_kernels && !selftest_proc_is_shown(name)) ||
+                      try_open(path, O_WRONLY) == 0 || chmod(path, st.st_mode & 07777) == 0;
+        if (is_bad && record->uncovered++ == 0) {
+            (void)snprintf(record->uncovered_name, sizeof record->uncovered_name, "%.31s", name);
+        }
+    }
+    if (dir) {
+        (void)closedir(dir);
+    }
+}
+
 /* What the plan may have done without. */
 static void check_optional(struct selftest_record *record)
 {
     struct utsname names = {};
     struct stat st;
     record->has_proc = stat("/proc/self", &st) == 0;
+    record->has_machine = stat("/proc/meminfo", &st) == 0;
     record->has_hostname = uname(&names) == 0 && strcmp(names.nodename, BOX_HOSTNAME) == 0;
 }
 
@@ -184,6 +215,7 @@ static void attempt_all(struct selftest_record *record, const char *canary)
     attempts[SELFTEST_WRITE_DEVICE] = try_open("/dev/urandom", O_WRONLY);
     attempts[SELFTEST_SIGNAL_PARENT] = outcome(kill(getppid(), 0));
     attempts[SELFTEST_READ_PROC] = try_open(own_status, O_RDONLY);
+    attempts[SELFTEST_UNCOVER] = outcome(umount2("/proc/sys", MNT_DETACH));
     attempts[SELFTEST_MEMFD] = outcome(memfd_create("selftest", MFD_CLOEXEC));
     attempts[SELFTEST_PRIORITY] = outcome(
         setpriority(PRIO_PROCESS, (id_t)getppid(), getpriority(PRIO_PROCESS, (id_t)getppid())));
@@ -205,6 +237,7 @@ __attribute__((noreturn)) static void selftest_child(const struct init *init, in
         check_privileges(&record);
         check_directories(&record);
         check_optional(&record);
+        check_covers(&record);
         check_mounts(&record);
         check_data(init, &record);
         check_limits(init, &record);

@@ -40,10 +40,14 @@ class WithoutProc(Isolation):
         self.assertEqual(layers["mounts"]["state"], "degraded")
         self.assertTrue(layers["mounts"]["consequence"] and layers["mounts"]["remedy"])
         with Server(wrap=MASKED) as server:
-            first = server.python("import os\nprint(os.listdir('/proc'))")
-            self.assertEqual(first.output.split("\n")[0], "[]")
+            first = server.python("import os\nprint(sorted(os.listdir('/proc')))")
+            self.assertEqual(first.output.split("\n")[0], "['cpuinfo', 'filesystems', 'meminfo', 'stat', 'sys', 'version', 'vmstat']")
             self.assertRegex(first.text, r"isolation: degraded \(mounts[,)]")
             self.assertIn("Isolation: full without /proc: ", instructions(server))
+            figures = server.python("print(open('/proc/meminfo').readline().split()[1], open('/proc/cpuinfo').read().count('processor\t:') == os.cpu_count())\n"
+                                    "open('/proc/meminfo', 'w')")
+            self.assertEqual(figures.output.split("\n")[0], f"{1 << 20} True")
+            self.assertIn("Read-only file system", figures.text)
 
     def test_full_isolation_on_demand_is_refused(self):
         for arguments in (("--isolation", "full"), ("--require", "mounts")):
@@ -153,6 +157,12 @@ class InsideBubblewrap(Isolation):
 
 
 class Enclosing(Isolation):
+    def test_code_with_roots_id_changes_no_file_of_the_kernel(self):
+        """In a user namespace that maps one id, which root has made, code has root's: the mode would change for all."""
+        with Server(wrap=["unshare", "-Ur"]) as server:
+            for name in ("loadavg", "version", "meminfo", "interrupts"):
+                self.assertIn("Read-only file system", server.python(f"import os; os.chmod('/proc/{name}', 0o444)").text)
+
     def test_a_refused_hostname_change_is_reported(self):
         status, report, layers = doctor(wrap=without("sethostname:EPERM"))
         self.assertEqual((report["isolation"], report["usable"]), ("full", True))

@@ -89,11 +89,10 @@ class Interpreters(Case):
             self.assert_programs_are_the_sessions(server)
             self.assertIn("from the venv", server.python("import os; os.system('python -c \"import only_in_venv as o; print(o.value)\"')").text)
 
-    def test_programs_that_need_more_of_proc_say_why_they_fail(self):
+    @unittest.skipUnless(CONTAINER, "isolation: there is a /proc")
+    def test_ps_says_why_it_fails(self):
         with Server() as server:
-            for command in ("free -m", "uptime", "vmstat 1 2", "lscpu", *(("ps aux",) if CONTAINER else ())):
-                text = server.python(f"import os; os.system({command!r})").text
-                self.assertRegex(text, f"^{command.split()[0]}: .*sandbox.* /?proc", command)
+            self.assertRegex(server.python("import os; os.system('ps aux')").text, "^ps: this sandbox has no /proc")
 
     @unittest.skipIf(CONTAINER, "isolation: this level has no /proc")
     @unittest.skipUnless(shutil.which("ps", path="/usr/bin:/bin"), "ps: not installed")
@@ -101,24 +100,6 @@ class Interpreters(Case):
         with Server() as server:
             for command in ("ps aux", "ps auxww", "ps -ef", "ps"):
                 self.assertIn("sandpiper-init", server.python(f"import os; os.system('{command}')").text, command)
-            self.assertRegex(server.python("!pstree -p").text, r"(?m)^ +1 sandpiper-init.*\n(.*\n)* +\d+ +sp-")
-
-    @unittest.skipIf(CONTAINER, "isolation: this level has no /proc")
-    def test_psutil_finds_what_it_reads(self):
-        with Server() as server:
-            server.write("psutil/__init__.py", "from . import _common\ndef read(name): return _common.open_text('/proc/' + name).read()\n"
-                         "def bytes_of(name): return _common.open_binary('/proc/' + name).read()")
-            server.write("psutil/_common.py", "def open_text(path): return open(path)\ndef open_binary(path): return open(path, 'rb', buffering=1 << 16)")
-            code = "import psutil, time\nrows = dict(line.split(None, 1) for line in %s)\nprint(%s)"
-            stat = code % ("psutil.bytes_of('stat').decode().splitlines()", "len(rows['cpu'].split()), rows['cpu0'] != '', 0 <= time.time() - "
-                           "time.clock_gettime(time.CLOCK_BOOTTIME) - int(rows['btime']) < 2")
-            self.assertEqual(server.python(stat).output, "10 True True")
-            self.assertEqual(server.python(f"import subprocess as s, sys\nprint(s.check_output([sys.executable, '-c', {stat!r}], text=True), end='')").output,
-                             "10 True True")
-            memory = code % ("psutil.read('meminfo').splitlines()", "rows['MemTotal:'], 0 < int(rows['MemAvailable:'].split()[0]) < 1 << 20")
-            self.assertEqual(server.python(memory).output, "1048576 kB True")
-            self.assertIn("FileNotFoundError", server.python("psutil.read('diskstats')").text)
-            self.assertIn("cpu_count", server.python("open('/proc/stat')").text)
 
     @once
     def test_pip_names_the_tool_at_once(self):

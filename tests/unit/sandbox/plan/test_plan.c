@@ -119,16 +119,13 @@ static void nothing_is_mounted_over_the_root(void **)
 static void confinement_is_whole_and_in_order(void **)
 {
     static const enum plan_kind order[] = {
-        PLAN_IDENTITY,       PLAN_SESSION,
-        PLAN_HOSTNAME,       PLAN_LOOPBACK,
-        PLAN_PRIVATE,        PLAN_MAKE_TERMINALS,
-        PLAN_DISK,           PLAN_ROOT,
-        PLAN_KEEP,           PLAN_PROC,
-        PLAN_READ_ONLY_ROOT, PLAN_PIVOT,
-        PLAN_GROUP,          PLAN_CGROUP_NAMESPACE,
-        PLAN_TERMINALS,      PLAN_NO_NAMESPACES,
-        PLAN_DESCRIPTORS,    PLAN_CAPABILITIES,
-        PLAN_DEATH_SIGNAL,   PLAN_SECCOMP,
+        PLAN_IDENTITY,     PLAN_SESSION,       PLAN_HOSTNAME,
+        PLAN_LOOPBACK,     PLAN_PRIVATE,       PLAN_MAKE_TERMINALS,
+        PLAN_DISK,         PLAN_ROOT,          PLAN_KEEP,
+        PLAN_PROC,         PLAN_PROCESSORS,    PLAN_READ_ONLY_ROOT,
+        PLAN_PIVOT,        PLAN_GROUP,         PLAN_CGROUP_NAMESPACE,
+        PLAN_TERMINALS,    PLAN_NO_NAMESPACES, PLAN_DESCRIPTORS,
+        PLAN_CAPABILITIES, PLAN_DEATH_SIGNAL,  PLAN_SECCOMP,
         PLAN_EXECUTE,
     };
     build();
@@ -418,6 +415,48 @@ static void guest_runs_as_an_id_that_owns_nothing(void **)
     }
 }
 
+static void expect_text(const char *path, const char *text)
+{
+    const struct plan_step *step = expect_step(PLAN_FILE, path);
+    assert_string_equal((const char *)step->content, text);
+    assert_int_equal(step->content_size, strlen(text));
+}
+
+static void machine_has_the_processors_that_may_be_used_at_a_time(void **)
+{
+    static const struct {
+        uint32_t cpu_milli;
+        const char *list;
+        const char *map;
+        const char *most;
+    } rows[] = {
+        {0, "1,3-5,64\n", "00000001,00000000,0000003a\n", "max 100000\n"},
+        {4500, "1,3-5,64\n", "00000001,00000000,0000003a\n", "450000 100000\n"},
+        {2500, "1,3-4\n", "0000001a\n", "250000 100000\n"},
+        {100, "1\n", "00000002\n", "10000 100000\n"},
+    };
+    for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct host_facts facts;
+        struct fail fail = {};
+        zygote_content(&spec, NULL, &content);
+        host_facts_read(&spec, &facts);
+        content.python = &python;
+        facts.processors = (struct box_processors){{0x3a, 1}};
+        spec.limits.cpu_milli = rows[i].cpu_milli;
+        spec.limits.memory_bytes = 3 << 20;
+        plan_done(&plan);
+        assert_int_equal(plan_build(plan_add_full, &spec, &facts, &content, &plan, &fail), 0);
+        expect_text("/sys/devices/system/cpu/possible", rows[i].list);
+        expect_text("/sys/devices/system/cpu/online", rows[i].list);
+        expect_text("/sys/devices/system/node/node0/cpumap", rows[i].map);
+        expect_text("/sys/fs/cgroup/cpu.max", rows[i].most);
+        expect_text("/sys/fs/cgroup/memory.max", "3145728\n");
+        assert_false(box_processors_has(&plan.processors, 0));
+        assert_true(box_processors_has(&plan.processors, 1));
+        assert_int_equal(box_processors_has(&plan.processors, 64), i < 2);
+    }
+}
+
 static void environment_is_built_from_nothing(void **)
 {
     spec.limits.cpu_milli = 1500;
@@ -591,6 +630,7 @@ int main(void)
         PLAN_TEST(an_installer_sees_no_data),
         PLAN_TEST(workspace_that_is_no_directory_is_refused_with_its_name),
         PLAN_TEST(guest_runs_as_an_id_that_owns_nothing),
+        PLAN_TEST(machine_has_the_processors_that_may_be_used_at_a_time),
         PLAN_TEST(environment_is_built_from_nothing),
         PLAN_TEST(interpreters_directory_that_cannot_be_an_entry_is_not_in_path),
         PLAN_TEST(interpreter_gets_package_settings_only_with_install),

@@ -31,6 +31,7 @@ static void world_init(struct world *world)
     }
     world->facts = (struct report_facts){.spec = &world->spec,
                                          .has_hostname = true,
+                                         .has_machine = true,
                                          .host = &world->host,
                                          .cgroup = &world->cgroup,
                                          .verdict = &world->verdict,
@@ -251,6 +252,17 @@ static void without_proc_is_used_and_named(void **)
     world.spec.require = 1U << BOX_PROTECTION_MOUNTS;
     (void)compute(&world, BOX_PROTECTION_MOUNTS);
     assert_false(world.report.usable);
+}
+
+static void proc_without_the_machine_is_named(void **)
+{
+    struct world world;
+    world_init(&world);
+    assert_null(strstr(compute(&world, BOX_PROTECTION_MOUNTS)->detail, "/proc"));
+    world.facts.has_machine = false;
+    assert_non_null(strstr(compute(&world, BOX_PROTECTION_MOUNTS)->detail, "processes only"));
+    world.facts.level = BOX_CONTAINER;
+    assert_null(strstr(compute(&world, BOX_PROTECTION_MOUNTS)->detail, "processes only"));
 }
 
 static void without_namespaces_landlock_is_mandatory(void **)
@@ -488,6 +500,7 @@ int main(void)
         cmocka_unit_test(an_overlays_refusal_names_what_it_needs),
         cmocka_unit_test(a_refusal_names_the_alternative),
         cmocka_unit_test(without_proc_is_used_and_named),
+        cmocka_unit_test(proc_without_the_machine_is_named),
         cmocka_unit_test(without_namespaces_landlock_is_mandatory),
         cmocka_unit_test(a_named_level_is_kept_and_best_is_resolved),
         cmocka_unit_test(remedies_fit_the_host),

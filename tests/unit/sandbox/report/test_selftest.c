@@ -63,6 +63,7 @@ static struct selftest_record good_record(void)
                                                   [SELFTEST_IO_URING] = ENOSYS,
                                                   [SELFTEST_NETLINK] = EPROTONOSUPPORT,
                                                   [SELFTEST_BECOME_ROOT] = EINVAL,
+                                                  [SELFTEST_UNCOVER] = EPERM,
                                                   [SELFTEST_CANARY] = ENOENT,
                                                   [SELFTEST_WRITE_ROOT] = EACCES,
                                                   [SELFTEST_WRITE_DEVICE] = EACCES,
@@ -150,12 +151,22 @@ static void each_attempt_that_works_is_found(void **)
         {SELFTEST_IO_URING, BOX_PROTECTION_SECCOMP, "io_uring"},
         {SELFTEST_NETLINK, BOX_PROTECTION_SECCOMP, "NETLINK"},
         {SELFTEST_BECOME_ROOT, BOX_PROTECTION_PRIVILEGES, "setuid"},
+        {SELFTEST_UNCOVER, BOX_PROTECTION_SECCOMP, "umount"},
         {SELFTEST_CANARY, BOX_PROTECTION_MOUNTS, "server"},
         {SELFTEST_WRITE_ROOT, BOX_PROTECTION_MOUNTS, "/etc"},
         {SELFTEST_WRITE_DEVICE, BOX_PROTECTION_LANDLOCK, "writable"},
         {SELFTEST_SIGNAL_PARENT, BOX_PROTECTION_LANDLOCK, "signals"},
     };
     expect_each_found(rows, sizeof rows / sizeof *rows, good_record(), check);
+}
+
+static void a_name_in_proc_without_a_cover_is_found(void **)
+{
+    struct selftest_record record = good_record();
+    record.uncovered = 3;
+    memcpy(record.uncovered_name, "kcore", sizeof "kcore");
+    struct selftest_verdict verdict = check(&record);
+    assert_found(&verdict, BOX_PROTECTION_MOUNTS, "3, such as kcore");
 }
 
 /* The expectation for a sandbox without namespaces: the container's own directories and user. */
@@ -505,6 +516,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(good_record_and_process_pass_all),
         cmocka_unit_test(each_attempt_that_works_is_found),
+        cmocka_unit_test(a_name_in_proc_without_a_cover_is_found),
         cmocka_unit_test(without_namespaces_nothing_is_expected_of_them),
         cmocka_unit_test(without_namespaces_the_other_protections_are_mandatory),
         cmocka_unit_test(refusal_with_another_error_passes_nothing),
