@@ -81,8 +81,8 @@ void box_init_prepare(struct box *box)
 int box_ask(struct box *box, struct wire_request *request, init_client_fn fn, void *arg)
 {
     /* A request that needs a /proc goes to the program that has one. */
-    bool needs_proc =
-        request->op == WIRE_KILL_TAG || request->op == WIRE_COUNT || request->op == WIRE_TRACE;
+    bool needs_proc = request->op == WIRE_KILL_TAG || request->op == WIRE_COUNT ||
+                      request->op == WIRE_TRACE || request->op == WIRE_LOOK;
     if (request->op == WIRE_WATCH && box->init.fd >= 0) {
         (void)box_tell_monitor(box, request); /* no id: no response is expected */
     }

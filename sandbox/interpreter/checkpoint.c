@@ -95,7 +95,7 @@ bool session_checkpoint_exited(struct box *box, pid_t pid)
     bool was_waking = checkpoint == session->waking;
     checkpoint_forget(session, checkpoint);
     if (was_waking) {
-        session_checkpoint_wake(session); /* calls on_restored or on_end */
+        session_checkpoint_wake_failed(session);
     } else {
         session->events->on_checkpoint(session->arg, cell, BOX_CHECKPOINT_THERE);
     }
@@ -194,14 +194,16 @@ void session_checkpoint_wake(struct box_session *session)
         session_gone(session);
         return;
     }
-    session_wait_slowly(session);
+    session_wake_watch(session);
     session_signal_pid(session, best->pid, SIGUSR2);
 }
 
 void session_checkpoint_wake_failed(struct box_session *session)
 {
-    checkpoint_kill(session, session->waking);
-    session_checkpoint_wake(session);
+    if (session->waking) {
+        checkpoint_kill(session, session->waking);
+    }
+    process_step(session, PROCESS_FAILED);
 }
 
 void box_session_await_checkpoint(struct box_session *session, unsigned cell)

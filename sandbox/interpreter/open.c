@@ -318,7 +318,9 @@ static int session_open(struct box_session *session, struct box_session **ret_se
     }
     session->next = box->sessions.list;
     box->sessions.list = session;
-    loop_timer_in(box->loop, &session->timer, SESSION_OPEN_MS, session_open_late, session);
+    loop_timer_in(box->loop, &session->timer,
+                  session->is_branch ? SESSION_BRANCH_MS : SESSION_OPEN_MS, session_open_late,
+                  session);
     *ret_session = session;
     return 0;
 }

@@ -11,7 +11,8 @@
  *                                                 └────────► WAKING ◄────────┘            │
  *                                   (freed) ◄─no checkpoint─────┘ └─────────────────────┘
  *
- * READY leads to SWEEPING as well, when init does not know a process that was woken.
+ * READY leads to SWEEPING as well, when init does not know a process that was woken, and so does
+ * WAKING, when the checkpoint exits or hangs.
  *
  * After each result the interpreter forks a checkpoint, a suspended copy that shares its
  * sockets. On kill, init kills everything with the session's tag except the checkpoints, so what
@@ -47,7 +48,7 @@ static const enum process_state next_state[PROCESS_STATES][PROCESS_EVENTS] = {
                          [PROCESS_SWEPT] = PROCESS_REAPING},
     [PROCESS_SWEEPING] = {[PROCESS_SWEPT] = PROCESS_WAKING},
     [PROCESS_REAPING] = {[PROCESS_UNKNOWN] = PROCESS_WAKING, [PROCESS_EXIT] = PROCESS_WAKING},
-    [PROCESS_WAKING] = {[PROCESS_RESUMED] = PROCESS_READY},
+    [PROCESS_WAKING] = {[PROCESS_RESUMED] = PROCESS_READY, [PROCESS_FAILED] = PROCESS_SWEEPING},
 };
 
 static struct box_end session_outcome(struct box_session *session)
@@ -117,9 +118,12 @@ void session_gone(struct box_session *session)
 /* The interpreter and everything that it started are gone. */
 static void session_over(struct box_session *session)
 {
-    session_lose_branches(session);
-    session_calls_close(session);
-    session->end = session_outcome(session);
+    if (!session->death.over) {
+        session_lose_branches(session);
+        session_calls_close(session);
+        session->end = session_outcome(session);
+        session->death.over = true;
+    }
     /* The dead process's output belongs to the call; the rest of a frame is dropped. */
     box_session_drain(session);
     session_discard(session);
@@ -135,7 +139,8 @@ static void session_swept(void *arg, const struct wire_reply *reply, int[WIRE_FD
     struct box_session *session = arg;
     struct fail fail = {};
     if (reply->error == 0) {
-        session->death.processes = reply->processes;
+        session->death.processes =
+            session->death.over ? session->death.processes : reply->processes;
         process_step(session, PROCESS_SWEPT);
     } else if (reply->error != ECONNRESET) { /* ECONNRESET: the sandbox dies, with its sessions */
         (void)fail_set(&fail, reply->error, "a session's processes could not be killed");
@@ -146,7 +151,7 @@ static void session_swept(void *arg, const struct wire_reply *reply, int[WIRE_FD
 static void session_slow(void *arg)
 {
     struct box_session *session = arg;
-    struct box_end end = session->state == PROCESS_WAKING ? session->end : session_outcome(session);
+    struct box_end end = session->death.over ? session->end : session_outcome(session);
     session_wait_slowly(session);
     session->events->on_slow(session->arg, &end);
 }
@@ -193,7 +198,7 @@ void process_step(struct box_session *session, enum process_event event)
         session_exited(session);
     } else if (after == PROCESS_WAKING) {
         session_over(session);
-    } else if (before < PROCESS_KILLING && after >= PROCESS_KILLING) {
+    } else if ((before < PROCESS_KILLING || before == PROCESS_WAKING) && after >= PROCESS_KILLING) {
         session_sweep(session);
     }
 }
@@ -266,7 +271,7 @@ void session_end_all(struct box *box)
     while (box->sessions.list) {
         struct box_session *session = box->sessions.list;
         struct box_end end = session->end;
-        if (session->state != PROCESS_WAKING) {
+        if (!session->death.over) {
             session->death.cause =
                 session->state < PROCESS_EXITED ? BOX_END_KILLED : session->death.cause;
             end = session_outcome(session);

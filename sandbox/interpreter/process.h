@@ -4,16 +4,17 @@
 #include "sandbox/interpreter/split.h"
 
 /* One session, shared by process.c (states), control.c (control socket), open.c (start),
- * checkpoint.c (checkpoints), output.c (pipes) and calls.c (calls of tools). */
+ * checkpoint.c and waking.c (checkpoints), output.c (pipes) and calls.c (calls of tools). */
 
 enum {
     SESSION_READ = 65536,
     SESSION_WRITE = 1 << 20, /* bytes in one turn of the loop */
     SESSION_PIPE_BYTES = 262144,
-    /* For killed processes to be gone, or a checkpoint to wake; then on_slow is called. */
+    /* For killed processes to be gone, or a checkpoint to resume; then on_slow is called. */
     SESSION_SLOW_MS = 5000,
-    SESSION_OPEN_MS = 60000,  /* for the zygote to import preloaded modules, and to fork */
-    SESSION_CHECKPOINTS = 16, /* more than tools/session/history.h keeps, and the newest */
+    SESSION_OPEN_MS = 60000,   /* for the zygote to import preloaded modules, and to fork */
+    SESSION_BRANCH_MS = 20000, /* for a session to fork */
+    SESSION_CHECKPOINTS = 16,  /* more than tools/session/history.h keeps, and the newest */
     SESSION_GUEST_FDS = 5,
 };
 
@@ -42,6 +43,7 @@ enum process_event {
     PROCESS_KILL,
     PROCESS_SWEPT, /* init has killed everything with the tag */
     PROCESS_RESUMED,
+    PROCESS_FAILED, /* the woken checkpoint has exited, or will never resume */
     PROCESS_EVENTS
 };
 
@@ -77,6 +79,16 @@ struct session_death {
     uint64_t disk_most_bytes;
     uint64_t disk_files; /* 0: for its bytes */
     unsigned processes;  /* that were killed with it */
+    bool over;           /* all that is known is known */
+    unsigned looks;      /* at checkpoints that have been woken since */
+};
+
+/* The checkpoint being woken, see waking.c. */
+struct session_wake {
+    unsigned looks;
+    unsigned idle; /* of the last looks */
+    uint64_t first_ms;
+    uint64_t cpu_ms;
 };
 
 struct box_session {
@@ -96,8 +108,9 @@ struct box_session {
     struct session_checkpoint *latest; /* of the current state; NULL: none */
     struct session_checkpoint *target; /* for box_session_restore(); else NULL */
     struct session_checkpoint *waking; /* in WAKING */
-    unsigned awaited;                  /* the cell whose checkpoint is accepted; 0: none */
-    int fd;                            /* -1 in QUEUED */
+    struct session_wake wake;
+    unsigned awaited; /* the cell whose checkpoint is accepted; 0: none */
+    int fd;           /* -1 in QUEUED */
     struct loop_io io;
     struct buf in;
     struct buf out;
@@ -141,7 +154,7 @@ void session_lose(struct box_session *session);
 /* Sends a signal to a watched process of the session, without a result. */
 void session_signal_pid(struct box_session *session, pid_t pid, int signal);
 /* Calls on_slow after SESSION_SLOW_MS, and again, until the timer is set anew. No state depends on
- * it: the kernel may take any time to kill a process, and a busy machine to wake one. */
+ * it: the kernel may take any time to kill a process. */
 void session_wait_slowly(struct box_session *session);
 /* Ends the session without a failover, kills all checkpoints and frees the session. */
 void session_gone(struct box_session *session);
@@ -169,13 +182,17 @@ void session_checkpoint_resumed(struct box_session *session, const struct box_me
 /* Wakes the best checkpoint: the target, else the latest, else the newest that is kept. Without
  * any, ends the session. */
 void session_checkpoint_wake(struct box_session *session);
-/* The checkpoint being woken has broken the protocol: tries the next one. */
+/* The checkpoint being woken has exited, hangs or has broken the protocol: ends what it has
+ * started, and tries the next one. */
 void session_checkpoint_wake_failed(struct box_session *session);
 /* A process of the sandbox has exited. Returns whether it was a checkpoint. */
 bool session_checkpoint_exited(struct box *box, pid_t pid);
 void session_checkpoints_kill(struct box_session *session);
 /* Whether pid, in the sandbox, is a suspended checkpoint. */
 bool session_checkpoint_is(const struct box *box, pid_t pid);
+
+/* waking.c: looks after the checkpoint that was woken, and calls on_slow as above. */
+void session_wake_watch(struct box_session *session);
 
 /* open.c: frees the session without an event. */
 void session_free(struct box_session *session);

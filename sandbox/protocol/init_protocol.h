@@ -49,6 +49,7 @@ enum wire_op {
     WIRE_WATCH,     /* pid, tag, role. Response: pid. Init then reports its exit */
     WIRE_SIGNAL,    /* pid, signal, tag: a process watched with that tag, or the zygote */
     WIRE_TRACE,     /* pid: WIRE_TRACE_SIGNAL to a busy thread of a session */
+    WIRE_LOOK,      /* pid, watched. Response: pid, cpu_ms, idle */
     WIRE_COUNT,     /* Response: processes: of code, without the interpreters */
     WIRE_KILL_TAG,  /* tag: everything with that tag, watched or not, but checkpoints. cell: only
                        what that cell has started. Response: pid as in the request, processes */
@@ -152,6 +153,8 @@ struct wire_reply {
     int32_t status;
     uint32_t token;
     uint32_t processes; /* WIRE_COUNT; WIRE_KILL_TAG: how many lived, without the interpreter */
+    uint32_t idle;      /* WIRE_LOOK: it waits for something, and not for a page, */
+    uint64_t cpu_ms;    /* and has used so much processor time */
     uint64_t memory_bytes;
     uint64_t disk_bytes;
     uint64_t disk_most_bytes; /* of the scratch directory: the limit */

@@ -92,7 +92,11 @@ static struct fate of_end(const struct fate_facts *facts)
     if (!facts->has_run) {
         return (struct fate){};
     }
-    return refused(facts, facts->end->kind == BOX_END_REFUSED
+    return refused(facts, facts->branch
+                              ? "Nothing was run: the branch's copy of the session did not start: "
+                                "processes are short, or code of the session hangs or ends in a "
+                                "fork."
+                          : facts->end->kind == BOX_END_REFUSED
                               ? "The sandbox is not available: Landlock could not isolate the "
                                 "interpreter from others."
                               : "The sandbox is not available: the interpreter exited before it "
@@ -111,7 +115,8 @@ static struct fate of_slow(const struct fate_facts *facts)
                ? done(facts, RUN_CANCELLED, RUN_STATE_KEPT)
                : refused(facts,
                          "The code has not started: killed processes of an earlier call have not "
-                         "exited yet. Try again later, or use another session.");
+                         "exited yet, or the state before it has not resumed. Try again later, use "
+                         "another session, or drop the variables with `reset`.");
 }
 
 struct fate run_fate(const struct fate_facts *facts)

@@ -186,7 +186,8 @@ const char *run_state_name(enum run_state state)
         [RUN_STATE_RESTORED_EARLIER] = "restored",
         [RUN_STATE_DROPPED] = "not kept (fresh run)",
         [RUN_STATE_BRANCH_DROPPED] = "not kept (branch)",
-        [RUN_STATE_PENDING] = "not yet restored (waiting for killed processes to exit)",
+        [RUN_STATE_PENDING] =
+            "not yet restored (waiting for killed processes to exit or for the state to resume)",
         [RUN_STATE_LOST] = "lost (variables lost, files kept, a new interpreter starts)",
         [RUN_STATE_ALL_LOST] = "lost (variables and files lost, a new sandbox starts)",
     };

@@ -38,6 +38,23 @@ static void session_on_output(void *arg, enum box_stream stream, const char *byt
     }
 }
 
+/* What code does to a fork of its process can keep states from resuming, see waking.c. */
+static void session_tell_stalled(struct session *session, const struct box_end *end)
+{
+    if (end->stalled == 1) {
+        session_tell(session,
+                     "the state after <cell %u> did not resume and is lost: code of it hangs "
+                     "(os.register_at_fork, sys.addaudithook, gc.callbacks, ...)",
+                     end->stalled_cell);
+    } else if (end->stalled > 1) {
+        session_tell(
+            session,
+            "%u states, first the one after <cell %u>, did not resume and are lost: code of "
+            "them hangs (os.register_at_fork, sys.addaudithook, gc.callbacks, ...)",
+            end->stalled, end->stalled_cell);
+    }
+}
+
 static void session_on_restored(void *arg, const struct box_end *end, unsigned cell,
                                 const struct box_message *message)
 {
@@ -55,6 +72,7 @@ static void session_on_restored(void *arg, const struct box_end *end, unsigned c
     session->next_result.processes += end->processes;
     session->goal = (struct session_goal){};
     session_memory_place(session, end);
+    session_tell_stalled(session, end);
     session_enter(session, SESSION_IDLE);
     if (was_restoring && at_goal) {
         session_state_taken(session, &goal);
@@ -119,6 +137,7 @@ static void session_on_end(void *arg, const struct box_end *end)
     char gone[SESSION_NAMES_BYTES];
     session->next_result.processes += end->processes;
     session_memory_place(session, end);
+    session_tell_stalled(session, end);
     session->calls.guest = NULL;
     if (fate.done) {
         session_calls_end(session);

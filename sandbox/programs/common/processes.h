@@ -52,3 +52,5 @@ void watch_kill(const struct processes *processes, pid_t pid);
 /* trace.c: makes the interpreter of a watched session write a trace of its busy thread. 0, -ESRCH:
  * it has no handler, or -EAGAIN: it sleeps, so it is not what needs memory. */
 int watch_trace(const struct processes *processes, pid_t pid);
+/* Responds with what a watched process does. pid: its number here. */
+void watch_look(const struct processes *processes, const struct wire_request *request, pid_t pid);

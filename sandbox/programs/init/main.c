@@ -98,6 +98,9 @@ static void init_dispatch(const struct wire_request *request)
     case WIRE_TRACE:
         reply_result(request->id, -watch_trace(&state.processes, request->pid));
         break;
+    case WIRE_LOOK:
+        watch_look(&state.processes, request, request->pid);
+        break;
     case WIRE_COUNT:
         watch_count(&state.processes, request);
         break;

@@ -57,6 +57,10 @@ static void monitor_receive(struct processes *processes)
         watch_count(processes, &request);
         return;
     }
+    if (request.op == WIRE_LOOK) {
+        watch_look(processes, &request, outer_number(processes, request.pid));
+        return;
+    }
     request.pid = outer_number(processes, request.pid);
     if (request.op == WIRE_TRACE) {
         reply_result(request.id, -watch_trace(processes, request.pid));

@@ -18,7 +18,7 @@ from container_level import CONTAINER
 from traces import descendants, init_of
 
 PTRACE_CONT, PTRACE_SEIZE, WALL = 7, 0x4206, 0x40000000
-NOT_YET = "not yet restored (waiting for killed processes to exit)"
+NOT_YET = "not yet restored (waiting for killed processes to exit or for the state to resume)"
 IGNORING = "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"
 AWAITED_S = 3  # a call's time limit also bounds the wait for killed processes
 LIBC = ctypes.CDLL(None, use_errno=True)

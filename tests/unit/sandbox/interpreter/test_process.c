@@ -29,6 +29,7 @@ static unsigned messages;
 static unsigned restored;
 static unsigned ended;
 static unsigned processes; /* that ended with a cell */
+static unsigned slow;
 static struct box_end end;
 
 static void on_ready(void *)
@@ -56,6 +57,11 @@ static void on_cell_ended(void *, unsigned count)
     processes += count;
 }
 
+static void on_slow(void *, const struct box_end *)
+{
+    slow++;
+}
+
 static void on_end(void *, const struct box_end *how)
 {
     ended++;
@@ -73,6 +79,7 @@ static const struct box_session_events events = {.on_ready = on_ready,
                                                  .on_checkpoint = on_checkpoint,
                                                  .on_restored = on_restored,
                                                  .on_cell_ended = on_cell_ended,
+                                                 .on_slow = on_slow,
                                                  .on_end = on_end};
 
 /* For this session, immediately. Keeps the first of the received descriptors, the interpreter's
@@ -129,7 +136,7 @@ static int set_up(void **)
     int link[2];
     int zygote[2];
     struct fail fail = {};
-    ready = messages = restored = ended = processes = 0;
+    ready = messages = restored = ended = processes = slow = 0;
     session_fd = first_fds[0] = first_fds[1] = -1;
     box = (struct box){.spec = &spec,
                        .state = BOX_READY,
@@ -514,6 +521,98 @@ static void a_resumed_checkpoint_that_is_not_watched_is_replaced(void **)
     assert_int_equal(session->state, PROCESS_WAKING);
 }
 
+/* The session has died, and its checkpoint is being woken. */
+static void wake_checkpoint(void)
+{
+    become_ready();
+    make_checkpoint();
+    box_session_kill(session);
+    struct wire_request sweep = asked(WIRE_KILL_TAG);
+    assert_true(session_process_exited(&box, INTERPRETER, SIGKILL));
+    answer(&sweep, 0);
+    (void)asked(WIRE_SIGNAL);
+}
+
+/* What init sees of it, or why it sees nothing. */
+static void look(uint64_t cpu_ms, bool idle, int error)
+{
+    wait_for_deadline();
+    struct wire_request request = asked(WIRE_LOOK);
+    assert_int_equal(request.pid, CHECKPOINT);
+    struct wire_reply reply = {.event = WIRE_RESPONSE,
+                               .id = request.id,
+                               .error = error,
+                               .pid = request.pid,
+                               .idle = idle,
+                               .cpu_ms = cpu_ms};
+    assert_true(packet_send(init_fd, &reply, sizeof reply, NULL, 0, 0) > 0);
+    assert_int_equal(loop_step(box.loop, 1000), 0);
+}
+
+/* What it has started ends with it, and the session has the end that it had. */
+static void makes_way(void)
+{
+    struct wire_request kill = asked(WIRE_SIGNAL);
+    assert_int_equal(kill.pid, CHECKPOINT);
+    assert_int_equal(kill.signal, SIGKILL);
+    struct wire_request sweep = asked(WIRE_KILL_TAG);
+    assert_int_equal(session->state, PROCESS_SWEEPING);
+    answer(&sweep, 0);
+    assert_int_equal(ended, 1);
+    assert_int_equal(end.kind, BOX_END_KILLED);
+    assert_int_equal(end.stalled, 1);
+    assert_int_equal(end.stalled_cell, 1);
+    assert_int_equal(restored, 0);
+}
+
+static void a_checkpoint_that_computes_for_ever_makes_way(void **)
+{
+    wake_checkpoint();
+    look(5000, false, 0); /* before it was woken: it has made branches */
+    look(5900, false, 0);
+    assert_int_equal(session->state, PROCESS_WAKING);
+    look(6000, false, 0);
+    makes_way();
+}
+
+static void a_checkpoint_that_sleeps_for_ever_makes_way(void **)
+{
+    wake_checkpoint();
+    look(10, true, 0);
+    for (unsigned i = 0; i < 9; i++) {
+        assert_int_equal(session->state, PROCESS_WAKING);
+        look(10, true, 0);
+    }
+    look(10, true, 0);
+    makes_way();
+    assert_int_equal(slow, 2);
+}
+
+/* Neither does one make way that gets no processor, nor one that sleeps between pieces of work. */
+static void a_slow_checkpoint_resumes(void **)
+{
+    wake_checkpoint();
+    for (unsigned i = 0; i < 50; i++) {
+        look(10 + i / 9, i % 9 != 8, 0);
+    }
+    assert_int_equal(session->state, PROCESS_WAKING);
+    say_resumed("8");
+    assert_int_equal(session->state, PROCESS_READY);
+    assert_int_equal(end.stalled, 0);
+    assert_null(session->timer.loop);
+}
+
+static void a_checkpoint_of_which_nothing_is_known_makes_way_at_last(void **)
+{
+    wake_checkpoint();
+    for (unsigned i = 0; i < 60; i++) {
+        look(0, false, ESRCH);
+    }
+    assert_int_equal(session->state, PROCESS_WAKING);
+    wait_for_deadline();
+    makes_way();
+}
+
 /* Its exit status is its own, however late it comes. */
 static void the_end_of_the_socket_ends_nothing(void **)
 {
@@ -622,6 +721,10 @@ int main(void)
         TEST(a_killed_session_ends_with_both_its_exit_and_inits_response),
         TEST(a_checkpoint_replaces_a_killed_session),
         TEST(a_resumed_checkpoint_that_is_not_watched_is_replaced),
+        TEST(a_checkpoint_that_computes_for_ever_makes_way),
+        TEST(a_checkpoint_that_sleeps_for_ever_makes_way),
+        TEST(a_slow_checkpoint_resumes),
+        TEST(a_checkpoint_of_which_nothing_is_known_makes_way_at_last),
         TEST(the_end_of_the_socket_ends_nothing),
         TEST(an_interpreter_that_no_message_reaches_is_killed),
         TEST(an_interpreter_that_ends_before_hello_is_lost),
