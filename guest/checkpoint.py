@@ -95,7 +95,7 @@ def make(session, control, cell):
     copy = copy if is_apart(session, copy) else 0
     report = [verb, "pid", str(session.pid), "checkpoint", str(copy), "cell", cell]
     if verb == "resumed":
-        report += ("threads", str(threads))
+        report += ("threads", str(threads), *lost_threads(session))
     session.send(control, report)
     orphan.wait()
     _signal.pthread_sigmask(_signal.SIG_SETMASK, mask)
@@ -193,6 +193,14 @@ def lose(children):
             poll.__defaults__ = tuple(waitpid if value is waited else value for value in poll.__defaults__)
     except BaseException:  # not imported, or altered by the code
         pass
+
+
+def lost_threads(session):
+    """For the first result, and for one of a call that waits for them."""
+    if not orphan.lost_threads:
+        return ()
+    return ("native", session.guard([], "threads", load("threads").named, session) or "",
+            "python", str(orphan.lost_threads.get(None, 0)))
 
 
 def other_threads():

@@ -225,6 +225,7 @@ def come_back(session):
     closed = set()
     session.guard([], "descriptors", with_spare, open_all, closed)
     session.came_back = closed
+    session.lacks_threads = bool(load("orphan").lost_threads)
     for table in places, pairs, watches:
         table.clear()
 

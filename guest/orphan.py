@@ -48,6 +48,7 @@ def find_clone():
 
 native = find_clone()
 ended = []  # pids of intermediate processes
+lost_threads = {}  # library, or None for Python → how many threads of it this process lacks, see threads.py
 delayed = False  # this process sleeps, and has not reset what Python must reset after a fork
 intermediate = 0  # the one that has forked this process; 0: none
 
@@ -66,6 +67,13 @@ def is_left_alone():
     except BaseException:  # also of an audit hook of the code's
         pass
     return has_one_thread()
+
+
+def native_threads():
+    try:
+        return load("threads").found()
+    except BaseException:  # altered by the code
+        return {}
 
 
 def has_children():
@@ -138,6 +146,7 @@ def fork_twice(sleep, arguments=()):
         load("heal").before_fork()
     except BaseException:  # as above
         pass
+    threads = native_threads() if sleep is not None else {}
     reading, writing = os.pipe()
     try:
         pid = fork_quietly()
@@ -163,6 +172,7 @@ def fork_twice(sleep, arguments=()):
         if writing >= 0:
             os.close(writing)
     if sleep is not None:
+        lost_threads.update(threads)
         sleep(None, *arguments)
     del ended[:]
     restore(random, seeds)

@@ -127,6 +127,7 @@ class Session:
         self.layers = []  # of installed packages, newest first
         self.package_notes = []
         self.came_back = None  # see descriptors.py: what its first call has to do, if it was a state
+        self.lacks_threads = False  # whether it may, see threads.py
         self.greets = False  # whether the keeper has a socket for it, see changes.py
         self.supplies = False  # whether the server installs what a cell lacks
         self.notebook = None  # see shell.py; None: nothing has needed it
@@ -208,7 +209,10 @@ class Session:
                 self.guard(self.package_notes, "open files", changes.reopen, self.root, fields["files_back"],
                            self.package_notes)
             result, self.package_notes = result + self.package_notes, []
-            frames.send(self.control, self.inode, frames.pack(("begun", "cell", self.cell)))
+            begun = ("begun", "cell", self.cell)
+            if self.lacks_threads:
+                begun += checkpoint.lost_threads(self)
+            frames.send(self.control, self.inode, frames.pack(begun))
         if self.held and not warm_up:
             self.release_signals()
         self.has_value, self.began, self.ran = False, True, program is not None

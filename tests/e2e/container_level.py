@@ -54,6 +54,8 @@ DIFFERENCES = {
     "test_fallbacks.Report.test_control_groups": COUNTED,
     "test_fallbacks.Report.test_landlock": MUST,
     "test_hostile_files.FullDisk.test_a_write_that_does_not_fit_keeps_the_old_file": LIMITS,
+    **{f"test_native_threads.Named.test_{name}": "the threads are in /proc, which is closed to code" for name in (
+        "a_library_has_the_name_of_its_package", "after_a_crash_before_and_when_it_hangs", "after_undo", "after_restore", "in_a_branch", "in_a_branch_beside_a_job")},
     "test_mounts.Directories.test_open_devices_in_it": "a directory that is not mounted has no nodev: the permissions of a device in it decide",
     "test_mounts.Directories.test_put_another_in_its_place__control": "there is no /data to be listed",
     "test_forged_frames.Forged.test_processes_of_other_sessions_keep_their_oom_score_and_live": NO_PROC,

@@ -4,8 +4,9 @@
 
 Each row of table.py runs with the same interpreter in five ways: as an ordinary process on this machine, in a session,
 after an undo, after a crash, and in a branch. All have to print what the first prints, unless the row says how a way
-differs, and why. A row whose difference is gone fails as well, so that the table stays true. What this interpreter or
-machine does not have is skipped by name; nothing is installed and no network is used.
+differs, and why; and what hangs has to say which threads it lacks. A row whose difference is gone fails as well, so
+that the table stays true. What this interpreter or machine does not have is skipped by name; nothing is installed and
+no network is used.
 
 SANDPIPER names the binary.
 """
@@ -76,11 +77,13 @@ def outside(row, python):
 
 
 def what_came(result):
-    """Of a result: what was printed, without warnings, or how it failed."""
+    """Of a result: what was printed, without warnings, or how it failed. What hangs for lost threads has to name them."""
     kind = result.status.kind
     if kind == "ok":
         return result.output.rpartition("[stdout]\n")[2].strip()
-    return HANGS if kind == "timeout" else f"{kind}: {result.text.strip()[-500:]}"
+    if kind != "timeout":
+        return f"{kind}: {result.text.strip()[-500:]}"
+    return HANGS if "threads lost: " in result.status.line or result.status.field("threads") else "nothing says why it hangs"
 
 
 def inside(row, python, limit_s):

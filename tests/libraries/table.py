@@ -21,9 +21,9 @@ ALL, BACK = "inside branch undo crash", "branch undo crash"
 NO_INOTIFY = (ALL, "error", "the sandbox has no inotify: watch by polling"),
 
 
-def threads_gone(came, whose):
+def threads_gone(came, whose, then="make it anew"):
     """What a fork does not copy, and nobody starts again."""
-    return ((BACK, came, f"{whose} are gone in what comes back: make it anew"),)
+    return ((BACK, came, f"{whose} are gone in what comes back: {then}"),)
 
 
 BUILD = "import os, subprocess, tempfile\ndef run(*words, **how): return subprocess.run(words, capture_output=True, text=True, check=True, **how).stdout.strip()\n"
@@ -88,6 +88,17 @@ NUMBERS = {
         "w = torch.ones(300, 300, requires_grad=True)",
         "w.grad = None; (w @ w).sum().backward(); print(float(w.grad.sum()), [b.tolist() for b in torch.utils.data.DataLoader(D(), 4, num_workers=2)])"),
     "jax": Row(("jax",), (), "import jax, jax.numpy as jnp\nf = jax.jit(lambda a: (a @ a).sum())\nA = jnp.ones((300, 300))", "print(float(f(A)))", threads_gone(HANGS, "the threads of its pools")),
+    "tensorflow": Row(
+        ("tensorflow",), (), "import os; os.environ['TF_CPP_MIN_LOG_LEVEL'] = '3'; import tensorflow as tf\nA = tf.ones((300, 300)); f = tf.function(lambda a: tf.reduce_sum(a @ a))",
+        "print(float(f(A)))", threads_gone(HANGS, "the threads of its executor", "reset and import it again")),
+    "onnxruntime": Row(
+        ("onnxruntime", "onnx"), (), "import numpy as np, onnx, onnxruntime as ort; from onnx import helper as h, TensorProto as T\n"
+        "g = h.make_graph([h.make_node('MatMul', ['a', 'a'], ['b'])], 'g', [h.make_tensor_value_info('a', T.FLOAT, [600, 600])], [h.make_tensor_value_info('b', T.FLOAT, [600, 600])])\n"
+        "m = h.make_model(g, opset_imports=[h.make_opsetid('', 13)]); m.ir_version = 8; o = ort.SessionOptions(); o.intra_op_num_threads = 3\n"
+        "s = ort.InferenceSession(m.SerializeToString(), o); A = np.ones((600, 600), 'float32')",
+        "print(float(s.run(None, {'a': A})[0].sum()))"),
+    "catboost": Row(
+        ("catboost",), (), X + "import catboost", "print(catboost.CatBoostClassifier(iterations=5, thread_count=2, verbose=0, allow_writing_files=False).fit(X, y).score(X, y))"),
     "opencv": Row(
         ("cv2", "numpy"), (), "import cv2, numpy as np\nA = (np.arange(640 * 480 * 3) % 251).astype('uint8').reshape(480, 640, 3)",
         "print(int(cv2.GaussianBlur(cv2.cvtColor(A, cv2.COLOR_BGR2GRAY), (9, 9), 2).sum()), len(cv2.imencode('.png', A)[1]) > 0)"),
@@ -112,7 +123,7 @@ NUMBERS = {
     "z3": Row(("z3",), (), "import z3; a, b = z3.Ints('a b')", "s = z3.Solver(); s.add(a > 2, b == a * 2, a < 4); print(s.check(), s.model()[b])"),
     "polars": Row(
         ("polars",), (), "import polars as pl\ndf = pl.DataFrame({'a': range(100000), 'b': [n % 7 for n in range(100000)]})",
-        "print(df.lazy().group_by('b').agg(pl.col('a').sum()).sort('b').collect().rows(), df.filter(pl.col('a') > 5).height)", threads_gone(HANGS, "the threads of rayon")),
+        "print(df.lazy().group_by('b').agg(pl.col('a').sum()).sort('b').collect().rows(), df.filter(pl.col('a') > 5).height)", threads_gone(HANGS, "the threads of rayon", "reset and import it again")),
     "duckdb": Row(
         ("duckdb",), (), "import duckdb\ndb = duckdb.connect(); _ = db.execute('set threads=2'); _ = db.execute('create table t as select range a, range % 7 b from range(3000000)')",
         "print(db.execute('select b, sum(a) from t group by b order by b').fetchall())"),
@@ -241,6 +252,12 @@ NETWORK = {
         "    def service(self, d): return grpc.unary_unary_rpc_method_handler(lambda r, c: r + b'!')",
         "s = grpc.server(ThreadPoolExecutor(2)); s.add_generic_rpc_handlers((H(),)); port = s.add_insecure_port('127.0.0.1:0'); s.start()\n"
         "with grpc.insecure_channel(f'127.0.0.1:{port}') as c: print(c.unary_unary('/a/b')(b'hi', timeout=20))\n_ = s.stop(0).wait()"),
+    "grpc, a channel that is kept": Row(
+        ("grpc",), (), "import grpc; from concurrent.futures import ThreadPoolExecutor\nclass H(grpc.GenericRpcHandler):\n"
+        "    def service(self, d): return grpc.unary_unary_rpc_method_handler(lambda r, c: r + b'!')\n"
+        "s = grpc.server(ThreadPoolExecutor(2)); s.add_generic_rpc_handlers((H(),)); port = s.add_insecure_port('127.0.0.1:0'); s.start()\n"
+        "c = grpc.insecure_channel(f'127.0.0.1:{port}')",
+        "print(c.unary_unary('/a/b')(b'hi', timeout=20))", threads_gone(HANGS, "the threads of server and channel")),
     "psycopg2": Row(
         ("psycopg2",), ("initdb", "postgres", "setpriv"),
         BUILD + "import shutil, psycopg2, atexit\nhome = tempfile.mkdtemp(); os.chmod(home, 0o777)\nwho = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups'] if os.getuid() == 0 else []\n"

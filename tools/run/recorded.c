@@ -38,6 +38,7 @@ static const char *const fact_names[RUN_FACT_COUNT] = {
     [RUN_GONE] = "gone",
     [RUN_OLDER] = "older",
     [RUN_THREADS] = "threads_lost",
+    [RUN_NATIVE_LOST] = "native_threads_lost",
     [RUN_PROCESSES] = "processes_killed",
     [RUN_MEMORY] = "memory",
     [RUN_FILES_STAY] = "files_stay",

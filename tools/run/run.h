@@ -99,6 +99,7 @@ enum run_fact {
     RUN_UNSAVED,    /* why it was not */
     RUN_SAVE_DROPPED,   /* the named state that was dropped for the one that was saved */
     RUN_THREADS,        /* number: lost ones, which no checkpoint has */
+    RUN_NATIVE_LOST,    /* native threads: "polars 4, zmq 2 (context)", maybe quoted */
     RUN_PROCESSES,      /* number: those that ended with the cell or with the interpreter */
     RUN_MEMORY,         /* "memory: 900 of 1024 MiB in use" */
     RUN_FILES_BACK,     /* after undo or restore: what became of the files */
@@ -106,8 +107,7 @@ enum run_fact {
     RUN_FILES_NOTE,     /* what of the files an undo will not bring back */
     RUN_NETWORK,        /* hosts that were refused or allowed */
     RUN_TOOLS,          /* of other servers, that it has called */
-    RUN_NOT_UNDONE,     /* calls of them that a restored state does not take back, and with their
-                           names: "not undone: github.create_issue x1" */
+    RUN_NOT_UNDONE,     /* calls of them that stay: "not undone: github.create_issue x1" */
     RUN_DEGRADED,       /* degraded protections that no result has reported */
     RUN_PROTECTED_NOTE, /* what of the workspace is not protected, once */
     RUN_PROTECTED_NEWS, /* names of the workspace that were created or changed */

@@ -351,7 +351,8 @@ int run_compose_status(const struct run *run, struct buf *text)
     if (!has_next && run->end.outcome == RUN_TIMEOUT) {
         buf_append_text(text, " | --timeout S sets another limit");
     }
-    if (run->end.outcome == RUN_TIMEOUT && request->timeout_ms < run->job_limit_ms) {
+    if (run->end.outcome == RUN_TIMEOUT && request->timeout_ms < run->job_limit_ms &&
+        !has(run, RUN_NATIVE_LOST) && !has(run, RUN_THREADS)) {
         buf_appendf(text, " | for longer work send timeout_s (at most %g)",
                     (double)run->job_limit_ms / 1000);
     }
@@ -361,7 +362,14 @@ int run_compose_status(const struct run *run, struct buf *text)
                 text);
     append_fact(run, RUN_NAMED_STATES, " | named states: ", "", text);
     append_saved(run, text);
-    append_fact(run, RUN_THREADS, " | threads: ", " lost", text);
+    append_fact(run, RUN_THREADS, " | threads: ",
+                run->end.outcome == RUN_TIMEOUT
+                    ? " lost; what needs them hangs: make its objects anew, or `reset`"
+                    : " lost",
+                text);
+    append_fact(run, RUN_NATIVE_LOST, " | native threads lost: ",
+                "; what needs them hangs: make its objects anew, or `reset` and import it again",
+                text);
     append_fact(run, RUN_PROCESSES, " | processes: ", " killed", text);
     append_fact(run, RUN_MEMORY, " | ", "", text);
     append_fact(run, RUN_WAITED, " | ", "", text);

@@ -185,8 +185,7 @@ void session_done(struct session *session, const struct fate *fate)
     } else if (run->end.outcome != RUN_REFUSED) {
         run_addf(run, RUN_BEFORE, "%s", session->next_result.before);
         session->next_result.before[0] = '\0';
-        run_add_number(run, RUN_THREADS, session->next_result.threads);
-        session->next_result.threads = 0;
+        lost_threads_report(&session->lost, run);
         run_add_number(run, RUN_PROCESSES, session->next_result.processes);
         session->next_result.processes = 0;
     }

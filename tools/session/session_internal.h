@@ -4,6 +4,7 @@
 #include "tools/run/fate.h"
 #include "tools/servers/tool_channel.h"
 #include "tools/session/history.h"
+#include "tools/session/lost_threads.h"
 #include "tools/session/session.h"
 #include "tools/session/session_fields.h"
 #include "tools/session/session_life.h"
@@ -69,12 +70,12 @@ struct session {
     uint64_t awaits_ns;        /* CHECKPOINTING: since when */
     uint64_t trace_until_ns;   /* INTERRUPTED */
     struct memory_trace trace;
+    struct lost_threads lost;
     struct {
         struct output between; /* printed while nothing ran */
         char before[512];
         bool tells_dropped; /* before ends with a list of dropped states */
         unsigned strays;    /* messages that belong to no run */
-        unsigned threads;   /* that no checkpoint brought back */
         unsigned processes; /* that were killed with a cell or with the interpreter */
     } next_result;
 };

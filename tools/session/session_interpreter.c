@@ -67,12 +67,11 @@ static void session_on_restored(void *arg, const struct box_end *end, unsigned c
     facts.exact = cell == session->history.now.cell;
     struct fate fate = run_fate(&facts);
     char why[64];
-    uint64_t threads = box_message_number(message, "threads", 0);
-    session->next_result.threads += threads < UINT32_MAX ? (unsigned)threads : 0;
     session->next_result.processes += end->processes;
     session->goal = (struct session_goal){};
     session_memory_place(session, end);
     session_tell_stalled(session, end);
+    lost_threads_take(&session->lost, message, true);
     session_enter(session, SESSION_IDLE);
     if (was_restoring && at_goal) {
         session_state_taken(session, &goal);
@@ -154,6 +153,7 @@ static void session_on_end(void *arg, const struct box_end *end)
         session_tell(session, "the interpreter exited between calls, variables lost%s%s",
                      *gone ? ": " : "", gone);
     }
+    session->lost = (struct lost_threads){};
     session_pump(session);
 }
 

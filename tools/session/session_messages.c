@@ -126,6 +126,7 @@ void session_on_message(void *arg, const struct box_message *message)
     const char *verb = awaited(session->state);
     if (box_field_is(&message->fields[0], "begun") && is_of_run(session, message)) {
         session->begun = true;
+        lost_threads_take(&session->lost, message, session->transient);
         session_pump(session); /* branches may wait for this */
         return;
     }

@@ -179,6 +179,33 @@ static void timeout_says_its_limit_and_where_it_was(void **)
     assert_true(run_is_error(run));
 }
 
+/* A longer limit helps what computes, and nothing that waits for a thread that is gone. */
+static void timeout_advises_what_can_help(void **)
+{
+    run->end.outcome = RUN_TIMEOUT;
+    run->end.state = RUN_STATE_INTERRUPTED;
+    run->end.duration_ns = 10000000000;
+    run->request.timeout_ms = 10000;
+    run->job_limit_ms = 300000;
+    expect_status(
+        "[timeout: 10 s limit | state: kept (interrupted) | for longer work send timeout_s "
+        "(at most 300)]");
+    put(RUN_THREADS, "2");
+    expect_status(
+        "[timeout: 10 s limit | state: kept (interrupted) | threads: 2 lost; what needs "
+        "them hangs: make its objects anew, or `reset`]");
+    put(RUN_THREADS, "");
+    put(RUN_NATIVE_LOST, "polars 4");
+    expect_status(
+        "[timeout: 10 s limit | state: kept (interrupted) | native threads lost: polars 4; "
+        "what needs them hangs: make its objects anew, or `reset` and import it again]");
+    run->end.outcome = RUN_OK;
+    run->end.state = RUN_STATE_KEPT;
+    put(RUN_NATIVE_LOST, "");
+    put(RUN_THREADS, "2");
+    expect_status("[ok 10.0 s, no output | threads: 2 lost]");
+}
+
 static void out_of_memory_says_how_much_there_was(void **)
 {
     run->end.outcome = RUN_OOM;
@@ -469,6 +496,7 @@ int main(void)
         RUN_TEST(processes_that_were_waited_for_are_named),
         RUN_TEST(names_of_states_can_stand_in_a_list),
         RUN_TEST(timeout_says_its_limit_and_where_it_was),
+        RUN_TEST(timeout_advises_what_can_help),
         RUN_TEST(out_of_memory_says_how_much_there_was),
         RUN_TEST(only_a_whole_line_of_a_trace_is_a_place),
         RUN_TEST(crash_names_the_signal),

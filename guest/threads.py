@@ -1,0 +1,124 @@
+"""Threads of native libraries that a copy of the session does not have, and whose they are.
+
+Who waits for one in the copy waits for ever, so the results name them before. The kernel knows where each thread's stack
+is, and up it, behind the C library's own, is the address to return to in the library that has started the thread.
+"""
+import os
+from time import sleep as sleep_s
+
+PLUMBING = ("ld-", "ld.", "libc-", "libc.", "libm.", "libpthread", "libstdc++", "libgcc_s", "libabsl", "libpython", "python")
+# Those that start them again, or can do without: the rows of tests/libraries that work after an undo, a crash and in a branch.
+RENEWED = (
+    "gomp", "omp", "iomp", "openblas", "scipy_openblas", "blas", "lapack", "mkl", "tbb", "pypocketfft", "numpy", "scipy", "numexpr",
+    "blosc", "tables", "numba", "sklearn", "xgboost", "lightgbm", "faiss", "torch", "cv2", "opencv", "pyarrow", "arrow", "duckdb",
+    "tokenizers", "fftw", "pyfftw", "z3", "rdkit")
+RENEWED_IN_PYTHON = ("concurrent.", "multiprocessing.", "joblib.", "trio.", "gevent.")  # modules: heal.py
+SITES = "site-packages", "dist-packages"
+OF_THE_PROCESS = ("polars", "jaxlib", "tensorflow")  # no object has them: only an interpreter that imports it anew does
+DEEP = 16384  # bytes of a stack that are read
+SHOWN = 4
+LOOKS, PAUSE_S = 3, 0.001  # at one that runs, and so has no place
+owners = {}  # number of a thread → its library, or None
+lost = load("orphan").lost_threads
+
+
+def found():
+    """{library: number of threads, None: those of Python} of what is not renewed. What has some again is not lost."""
+    own = threads_of_python(IMPORTED["threading"]) if "threading" in IMPORTED else []
+    try:
+        numbers = {int(name) for name in os.listdir("/proc/self/task")}.difference([thread.native_id for thread in own], (os.getpid(),))
+        for number in owners.keys() - numbers:
+            del owners[number]
+        look(numbers - owners.keys())
+    except OSError:  # no /proc
+        owners.clear()
+    counts = {}
+    for library in (*filter(None, owners.values()), *(None for thread in own if not is_renewed(thread))):
+        counts[library] = counts.get(library, 0) + 1
+    for library in counts:
+        lost.pop(library, None)
+    return {library: count for library, count in counts.items() if library is None or not library.startswith(RENEWED)}
+
+
+def threads_of_python(module):
+    """Without the main one, and those of libraries that only call Python."""
+    return [thread for thread in module.enumerate() if type(thread) is not module._DummyThread and thread is not module.main_thread()]
+
+
+def is_renewed(thread):
+    """Whether it works for a pool that has others in what comes back."""
+    module = getattr(thread._target or type(thread), "__module__", "")
+    return type(module) is str and module.startswith(RENEWED_IN_PYTHON)
+
+
+def look(numbers):
+    for _ in range(LOOKS if numbers else 0):
+        starts, places = code_of_libraries()
+        for number in numbers:
+            try:
+                with open("/proc/self/task/%d/syscall" % number, "rb", 0) as file:
+                    words = file.read(400).split()
+                addresses = (int(words[-1], 16), *read_stack(int(words[-2], 16)))
+                owners[number] = next(filter(None, (owner(address, starts, places) for address in addresses)), None)
+            except (OSError, ValueError, IndexError):
+                pass  # it runs, or is gone
+        numbers = numbers - owners.keys()
+        if not numbers:
+            break
+        sleep_s(PAUSE_S)
+
+
+def read_stack(address):
+    with open("/proc/self/mem", "rb", 0) as file:
+        data = os.pread(file.fileno(), DEEP, address)
+    return memoryview(data[:len(data) // 8 * 8]).cast("N")
+
+
+def owner(address, starts, places):
+    low, high = 0, len(starts)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (middle + 1, high) if starts[middle] <= address else (low, middle)
+    return places[low - 1][1] if low and address < places[low - 1][0] else None
+
+
+def code_of_libraries():
+    """Where their code is: the addresses at which it begins, and for each where it ends and the library's name."""
+    starts, places = [], []
+    with open("/proc/self/maps", "rb") as file:
+        for line in file:
+            words = line.split(None, 5)
+            if len(words) == 6 and words[1][2:3] == b"x" and words[5][:1] == b"/":
+                path = os.fsdecode(words[5].rstrip())
+                if not path.rpartition("/")[2].startswith(PLUMBING):
+                    start, _, end = words[0].partition(b"-")
+                    starts.append(int(start, 16))
+                    places.append((int(end, 16), name_of(path)))
+    return starts, places
+
+
+def name_of(path):
+    """What it belongs to: site-packages/polars/_polars.abi3.so is polars, pyzmq.libs/libzmq-a430b4ce.so.5 and libzmq.so.5 are zmq."""
+    parts = path.split("/")
+    name = parts[-1]
+    for before, part, top in zip(parts, parts[1:], parts[2:]):
+        if (part in SITES or before == "packages" and part.isdigit()) and not top.endswith(".libs"):
+            name = top
+    name = name.partition(".")[0].partition("-")[0].partition("_runtime")[0].lstrip("_")
+    return name[3:] if name.startswith("lib") else name
+
+
+def named(session):
+    """The libraries, with the variables that may need them: "zmq 2 (context), polars 4"."""
+    parts = []
+    for library, count in [(library, count) for library, count in lost.items() if library][:SHOWN]:
+        names = [] if library.startswith(OF_THE_PROCESS) else [
+            name for name, value in list(session.namespace.items()) if type(name) is str and is_of(type(value), library)][:SHOWN]
+        parts.append("%s %d%s" % (library[:40], count, " (%s)" % ", ".join(names) if names else ""))
+    return ", ".join(parts)
+
+
+def is_of(kind, library):
+    module = vars(type)["__module__"].__get__(kind)
+    root = module.partition(".")[0].lstrip("_") if type(module) is str else ""
+    return len(root) > 2 and root not in ("builtins", "module") and (library.startswith(root) or root.startswith(library))
