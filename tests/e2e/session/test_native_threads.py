@@ -1,4 +1,5 @@
 """Threads that Python does not know, in a state that came back and in a branch: they work again, or a result names them."""
+import ctypes.util
 import shutil
 import unittest
 
@@ -44,6 +45,10 @@ _ = subprocess.run(['cc', '-shared', '-fPIC', '-pthread', '-o', './libadder-1.2.
 adder = ctypes.CDLL('./libadder-1.2.so'); adder.begin(); print(adder.add(4))
 """
 NAMED = "native threads lost: adder 1; what needs them hangs: make its objects anew, or `reset` and import it again"
+GOMP = """\
+gomp, libc = ctypes.CDLL('libgomp.so.1'), ctypes.CDLL(None)
+def parallel(): gomp.GOMP_parallel(ctypes.cast(libc.getpid, ctypes.c_void_p), None, 2, 0); print('done')
+parallel()"""
 
 
 @unittest.skipUnless(shutil.which("cc"), "there is no compiler")
@@ -125,6 +130,19 @@ class Named(Case):
         self.server.python(DIE, session="pool")
         result = self.server.python("time.sleep(600)", timeout_s=1, session="pool")
         self.assertIn("send timeout_s", result.status.line)
+
+
+class Renewed(Case):
+    @unittest.skipUnless(ctypes.util.find_library("gomp"), "there is no libgomp")
+    def test_openmp_that_ctypes_has_loaded(self):
+        """The session has threads before it, so that its libraries are known by then."""
+        with Server() as server:
+            self.assert_ok(server.python("import ctypes, threading; stop = threading.Event(); threading.Thread(target=stop.wait).start()"))
+            self.assert_prints(server.python(GOMP), "done")
+            server.python(DIE)
+            self.assert_prints(server.python("parallel()", timeout_s=20), "done")
+            self.assert_prints(server.python("parallel()", timeout_s=20, branch=True), "done")
+            self.assert_prints(server.python("parallel()", timeout_s=20, undo=True), "done")
 
 
 if __name__ == "__main__":
