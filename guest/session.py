@@ -212,7 +212,8 @@ class Session:
             begun = ("begun", "cell", self.cell)
             if self.lacks_threads:
                 begun += checkpoint.lost_threads(self)
-            frames.send(self.control, self.inode, frames.pack(begun))
+            if self.where is None:
+                frames.send(self.control, self.inode, frames.pack(begun))
         if self.held and not warm_up:
             self.release_signals()
         self.has_value, self.began, self.ran = False, True, program is not None

@@ -183,6 +183,12 @@ void session_done(struct session *session, const struct fate *fate)
     if (run->cancelled) {
         session_report_cancelled(session, run, fate->began);
     } else if (run->end.outcome != RUN_REFUSED) {
+        if (run->end.outcome == RUN_TIMEOUT && run->sent > 0 && !session->begun) {
+            session_tell(session,
+                         "the code did not begin: what earlier calls have left, such as "
+                         "pools that come back, held the interpreter; `reset` ends that");
+            run->job_limit_ms = 0; /* more time would not help */
+        }
         run_addf(run, RUN_BEFORE, "%s", session->next_result.before);
         session->next_result.before[0] = '\0';
         lost_threads_report(&session->lost, run);

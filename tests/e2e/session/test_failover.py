@@ -171,7 +171,7 @@ class Failover(Case):
 
     def test_an_interrupt_before_the_code_begins_ends_the_call(self):
         """It meets a pool that comes back. The code must not run after its time, or once nobody waits for it."""
-        with Server() as server:
+        with Server("--wait", "25") as server:
             self.assert_ok(server.python(
                 "from multiprocessing.pool import ThreadPool; import time; slow = False\nclass Slow(ThreadPool):\n"
                 "    def __init__(self, *a):\n        if slow: time.sleep(600)\n        super().__init__(*a)\np = Slow(1)"))
@@ -179,6 +179,8 @@ class Failover(Case):
             server.python("x = 2" + DIE)
             result = server.python("open('ran', 'w').close()", timeout_s=1)
             self.assertEqual(result.status.kind, "timeout", result.text)
+            self.assertIn("the code did not begin", result.status.line)
+            self.assertNotIn("send timeout_s", result.status.line)
             self.assert_prints(server.python("import os; print(os.path.exists('ran'))"), "False")
 
     def test_libraries_do_not_warn_of_our_forks(self):
