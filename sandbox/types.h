@@ -116,6 +116,7 @@ struct egress_policy {
     struct egress_row rows[EGRESS_ROWS];
     unsigned count;
     bool ask;         /* the server may ask the user for more; the egress proxy ignores it */
+    bool any_address; /* names may lead into the user's network, but to no metadata service */
     const char *flag; /* "--allow-host": the option that a refusal names; borrowed */
 };
 

@@ -130,7 +130,9 @@ bool policy_allows_addresses(const struct egress_policy *policy, const struct ta
     for (size_t i = 0; i < count; i++) {
         const char *error = address_error(&addresses[i]);
         const struct target named = {.literal = true, .address = addresses[i]};
-        bool own = error && strcmp(error, loopback) == 0 && strcmp(target->host, "localhost") == 0;
+        bool own = error && (policy->any_address ? !strstr(error, "metadata")
+                                                 : strcmp(error, loopback) == 0 &&
+                                                       strcmp(target->host, "localhost") == 0);
         if (error && !own && !has(policy, &named, target->port)) {
             char text[ADDRESS_TEXT_BYTES];
             struct target at = {.port = target->port};

@@ -20,6 +20,7 @@ struct egress_known {
 
 struct egress_config {
     struct egress_resolvers resolvers;
+    bool any_address;
     unsigned row_count;
     struct egress_row rows[EGRESS_ROWS];
     struct egress_known known[EGRESS_ROWS];

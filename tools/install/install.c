@@ -57,6 +57,7 @@ int installs_new(struct loop *loop, struct server_box *server_box,
     installs->record = record;
     install_sources_read(config, &installs->sources);
     installs->egress.flag = "--index-host";
+    installs->egress.any_address = true; /* an index or its mirror may be in the user's network */
     install_sources_hosts(&installs->sources, add_host, installs);
     *ret_installs = installs;
     return 0;

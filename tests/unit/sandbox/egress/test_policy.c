@@ -226,7 +226,7 @@ static void a_policy_names_hosts_and_ports(void **)
 
 static void a_name_leads_to_public_addresses_or_to_named_ones(void **)
 {
-    struct egress_policy policy = {.flag = "--index-host"};
+    struct egress_policy policy = {.flag = "--allow-host"};
     struct egress_event event = {};
     struct fail fail = {};
     assert_int_equal(egress_policy_add(&policy, "a.example", &fail), 0);
@@ -236,7 +236,7 @@ static void a_name_leads_to_public_addresses_or_to_named_ones(void **)
     assert_int_equal(event.kind, EGRESS_REFUSED_ADDRESS);
     assert_string_equal(event.text,
                         "a.example:443 resolves to 10.1.2.3, a private address; the user can allow "
-                        "that address: --index-host 10.1.2.3:443");
+                        "that address: --allow-host 10.1.2.3:443");
     assert_false(leads(&policy, "a.example:443", "127.0.0.1", "93.184.215.14", &event));
     assert_int_equal(egress_policy_add(&policy, "10.1.2.3:443", &fail), 0);
     assert_true(leads(&policy, "a.example:443", "93.184.215.14", "10.1.2.3", &event));
@@ -244,6 +244,20 @@ static void a_name_leads_to_public_addresses_or_to_named_ones(void **)
     assert_true(leads(&policy, "10.1.2.3:443", "10.1.2.3", "10.1.2.3", &event));
     assert_true(leads(&policy, "localhost:80", "127.0.0.1", "::1", &event));
     assert_false(leads(&policy, "localhost:80", "127.0.0.1", "169.254.169.254", &event));
+}
+
+static void a_host_of_an_index_may_be_anywhere_but_a_metadata_service(void **)
+{
+    struct egress_policy policy = {.flag = "--index-host", .any_address = true};
+    struct egress_event event = {};
+    struct fail fail = {};
+    assert_int_equal(egress_policy_add(&policy, "a.example:443", &fail), 0);
+    assert_true(leads(&policy, "a.example:443", "10.1.2.3", "203.0.113.9", &event));
+    assert_true(leads(&policy, "a.example:443", "127.0.0.1", "fd00::1", &event));
+    assert_false(leads(&policy, "a.example:443", "10.1.2.3", "169.254.169.254", &event));
+    assert_non_null(strstr(event.text, "the address of a metadata service"));
+    assert_false(permits(&policy, "10.1.2.3:443", &event));
+    assert_false(permits(&policy, "b.example:443", &event));
 }
 
 static void resolv_conf_names_servers(void **)
@@ -289,6 +303,7 @@ int main(void)
         cmocka_unit_test(a_host_has_one_form),
         cmocka_unit_test(a_policy_names_hosts_and_ports),
         cmocka_unit_test(a_name_leads_to_public_addresses_or_to_named_ones),
+        cmocka_unit_test(a_host_of_an_index_may_be_anywhere_but_a_metadata_service),
         cmocka_unit_test(resolv_conf_names_servers),
         cmocka_unit_test(hosts_file_knows_names),
     };
