@@ -21,6 +21,7 @@ REFUSED = Pattern(r"\[Errno 111\]|[Cc]onnection refused")
 # Programs that fail in a sandbox without a network.
 CLIENTS = Pattern(r"(?m)(?:^|[|&;(])\s*(?:(?:timeout\s+\S+|time|if|!|\w+=\S*)\s+)*(?:/\S*/)?(?:curl|wget|ssh|scp|sftp|ping|telnet|dig|nslookup|npx"
                   r"|git\s+(?:clone|fetch|pull|push|ls-remote)|(?:npm|yarn|pnpm|gem|cargo|go)\s+(?:i|ci|install|add|get|update|fetch))\b")
+TRACERS = Pattern(r"(?m)(?:^|[|&;(])\s*(?:\w+=\S*\s+)*(?:/\S*/)?(?:gdb|lldb|strace|ltrace|py-spy)\b")
 LOCALHOST = Pattern(r"localhost|127\.0\.0\.1|\[?::1\b|0\.0\.0\.0")
 FOREIGN = Pattern(r"file:(?://[^/]*)?(?=/)|sandbox:(?://)?(?=/)|[A-Za-z][\w+.-]*:(?=[/\\])")
 DESKTOP = ("xdg-open", "open", "start", "gio", "display", "eog", "feh", "firefox", "google-chrome", "chromium")
@@ -457,6 +458,8 @@ def failed_command(session, text):
         return NO_LISTENER if re.search(r"\b(?:curl|wget)\b", text) else None
     if CLIENTS.search(text):
         return no_network()
+    if TRACERS.search(text):
+        return "the sandbox refuses ptrace, so gdb and strace cannot trace a process; faulthandler and pdb do without it"
     if re.search(r"\bgit\s+mv\b", text) and "cow" in session.options:
         return "git cannot move a directory of the user's here: mv, then git add -A"
     return None

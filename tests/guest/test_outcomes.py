@@ -257,6 +257,9 @@ class Outcomes(GuestCase):
             self.assertIn("no network access", self.session.run("%%bash\ntrue\n" + line).note)
             self.assert_hint("import subprocess as s\ns.run(%r, shell=True, check=True, capture_output=True)" % line, "no network access")
         self.assertIn("nothing listens", self.session.run("!curl http://localhost:9; exit 7").note)
+        for line in ("strace -f true; exit 1", "X=1 /usr/bin/gdb -batch -ex run true; exit 1"):
+            self.assertIn("the sandbox refuses ptrace", self.session.run("!" + line).note)
+            self.assert_hint("import subprocess as s\ns.run(%r, shell=True, check=True, capture_output=True)" % line, "refuses ptrace")
         for line in ("git status --curl; exit 1", "echo curl; exit 1", "npm test; exit 1"):
             self.assertNotIn("network", self.session.run("!" + line).note)
 
