@@ -41,7 +41,7 @@ static const char *find(struct rpc_peer *peer, struct rpc_request *request)
     }
     const char *id = rpc_text_plain(json_object_get(request->params, "taskId"));
     if (!id || !peer->tools.tasks->exists(peer->tools.ctx, id)) {
-        peer_refuse(peer, request, RPC_INVALID_PARAMS, "There is no task with this taskId", NULL);
+        peer_refuse(peer, request, RPC_INVALID_PARAMS, "taskId must name a task", NULL);
         return NULL;
     }
     return id;

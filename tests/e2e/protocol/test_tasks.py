@@ -265,7 +265,8 @@ class Declared(TaskCase):
                                 None):
                     with self.subTest(method=method, id=task_id):
                         self.assert_error_code(self.get(server, task_id, method), INVALID_PARAMS)
-                self.assert_error_code(server.request(method, DECLARED), INVALID_PARAMS)
+                missing = server.request(method, DECLARED)["error"]
+                self.assertEqual((missing["code"], missing["message"]), (INVALID_PARAMS, "taskId must name a task"))
             self.assertEqual(self.get(server, task)["result"]["status"], "working")
 
     def test_an_update_is_acknowledged(self):
