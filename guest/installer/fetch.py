@@ -57,7 +57,7 @@ class Session:
     """What happened to the requests of one pip session, and what the directory of wheels has."""
 
     def __init__(self, request, find_links):
-        self.limit, self.asked, self.cached = request.get("max_bytes", 0), [], set()
+        self.limit, self.asked, self.cached, self.hashed = request.get("max_bytes", 0), [], set(), set()
         self.no_index, self.wheels = bool(request.get("no_index")), names_of(find_links) if request.get("find_links") else []
         self.sources = "the directory of wheels has no package" if self.no_index and request.get("find_links") else \
             "neither the index nor the directory of wheels has a package" if request.get("find_links") else \
@@ -85,14 +85,28 @@ class Session:
             return response
 
         session.request = request
+        for adapter in session.adapters.values():
+            if hasattr(adapter, "controller"):
+                self.keep(adapter)
+
+    def keep(self, adapter):
+        """Lets pip cache a file whose hash the index names, also where a mirror does not say that it never changes."""
+        build = adapter.build_response
+
+        def build_response(request, response, *arguments, **more):
+            if request.url in self.hashed:
+                response.headers.setdefault("Cache-Control", "max-age=31536000")
+            return build(request, response, *arguments, **more)
+
+        adapter.build_response = build_response
 
     def download(self, name, response):
         size = str(response.headers.get("Content-Length", ""))
         size = int(size) if size.isdigit() else 0
         if self.limit and size > self.limit:
             raise Failure("disk", "%s alone is %s, which exceeds --package-disk" % (name, megabytes(size)))
-        if not hasattr(response.raw, "stream"):
-            return  # a file of a directory
+        if not hasattr(response.raw, "stream") or getattr(response, "from_cache", False):
+            return  # a file of a directory or of the cache
         progress("downloading %s%s" % (name, " (%s)" % megabytes(size) if size else ""))
         stream = response.raw.stream
         response.raw.stream = lambda *arguments, **options: with_progress(stream(*arguments, **options), name, size)
@@ -128,6 +142,7 @@ class Resolve(InstallCommand):
         def evaluate_links(link_evaluator, links):
             links = list(links)
             self.offered.setdefault(canonicalize_name(link_evaluator.project_name), []).extend(links)
+            self.session.hashed.update(link.url_without_fragment for link in links if sources.hashes_of(link))
             return evaluate(link_evaluator, links)
 
         def prepare_wheel(req, *arguments, **more):

@@ -55,9 +55,13 @@ def download(session, name, link, path, limit):
     check_hash(name, link, path)
 
 
-def check_hash(name, link, path):
+def hashes_of(link):
     # pip 22.3 ignores the hashes of an index with JSON pages; its links have them all the same.
-    hashes = {link.hash_name: link.hash} if link.hash else getattr(link, "_hashes", {})
+    return {link.hash_name: link.hash} if link.hash else getattr(link, "_hashes", None) or {}
+
+
+def check_hash(name, link, path):
+    hashes = hashes_of(link)
     known = [algorithm for algorithm in hashes if algorithm in hashlib.algorithms_guaranteed]
     if any(digest(path, algorithm) != hashes[algorithm] for algorithm in known):
         raise wrong_hash(name)

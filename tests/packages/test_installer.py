@@ -89,12 +89,17 @@ class Fetch(Installers):
         self.assertEqual(self.index.count("/simple/pip"), 0, "pip looks for a newer self")
 
     def test_a_second_fetch_comes_from_the_cache(self):
-        self.fetched("plain")
-        before = self.index.count("/files/")
-        (self.box.stage / "wheels" / "plain-2.0-py3-none-any.whl").unlink()
-        self.fetched("plain")
-        self.assertEqual(self.index.count("/files/"), before)
-        self.assertTrue((self.box.stage / "wheels" / "plain-2.0-py3-none-any.whl").is_file())
+        for self.index.lasting, name in (True, "plain"), (False, "shared"):
+            with self.subTest(lasting=self.index.lasting):
+                self.fetched(name)
+                for wheel in (self.box.stage / "wheels").iterdir():
+                    wheel.unlink()
+                self.box.progress.clear()
+                self.index.requests.clear()
+                self.fetched(name)
+                self.assertEqual([path for _, path, _ in self.index.requests if path.endswith(".whl")], [])
+                self.assertEqual([line for line in self.box.progress if line.startswith("downloading")], [])
+                self.assertTrue(list((self.box.stage / "wheels").glob(f"{name}-*.whl")))
 
     def test_markers_that_do_not_apply_are_ignored(self):
         reply = self.fetched("plain; python_version < '3'", "shared")

@@ -7,7 +7,7 @@
 It serves every wheel and sdist that is in the directory at the time of a request. Tests make it misbehave:
 `index.rules` maps a path, or a prefix that ends with "*", to a function that handles the request instead of an honest
 response (`status`, `redirect`, `hang`, `cut`, `slow` make such functions); `index.lies` has the files that get a wrong
-hash.
+hash. Without `index.lasting` it does not say that files never change, as many mirrors.
 """
 import base64
 import functools
@@ -144,8 +144,8 @@ class Request(http.server.BaseHTTPRequestHandler):
             body = path.read_bytes() if path.is_file() else None
         if body is None:
             return self.answer(404, b"", {})
-        return self.answer(200, body, {"Content-Type": "application/octet-stream",
-                                       "Cache-Control": "max-age=365000000, immutable, public"}, send)
+        lasting = {"Cache-Control": "max-age=365000000, immutable, public"} if self.index.lasting else {}
+        return self.answer(200, body, {"Content-Type": "application/octet-stream", **lasting}, send)
 
 
 def anchor(row):
@@ -181,7 +181,7 @@ class Index:
     def __init__(self, directory, tls=False, auth=None, metadata=True, files_at=None, port=0, address="127.0.0.1"):
         self.directory, self.auth, self.metadata, self.files_at = pathlib.Path(directory), auth, metadata, files_at
         self.expected = "Basic " + base64.b64encode(":".join(auth or ()).encode()).decode()
-        self.rules, self.lies, self.yanked, self.requests = {}, set(), {}, []
+        self.rules, self.lies, self.yanked, self.requests, self.lasting = {}, set(), {}, [], True
         self.lock, self.closing = threading.Lock(), threading.Event()
         handler = type("Handler", (Request,), {"index": self})
         self.server = Server((address, port), handler)
