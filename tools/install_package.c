@@ -215,7 +215,7 @@ void install_package_call(struct tools *tools, struct rpc_call *call, const json
                                  .call = call,
                                  .op = op,
                                  .since_ns = rpc_call_since_ns(call)};
-    (void)snprintf(own->doing, sizeof own->doing, "waiting for the previous install");
+    (void)snprintf(own->doing, sizeof own->doing, "waiting for the installer");
     op->upgrade = json_is_true(json_object_get(arguments, "upgrade"));
     op->on_done = install_package_done;
     op->on_progress = install_package_progress;
