@@ -139,6 +139,36 @@ NUMBERS = {
     "tokenizers": Row(
         ("tokenizers",), (), "import tokenizers\nT = tokenizers.Tokenizer(tokenizers.models.WordLevel({'a': 0, 'b': 1, '[UNK]': 2}, '[UNK]')); T.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()",
         "print(sum(len(e.ids) for e in T.encode_batch(['a b c'] * 2000)))"),
+    "spacy": Row(("spacy",), (), "import spacy\nfrom spacy.training import Example\nnlp = spacy.blank('en'); c = nlp.add_pipe('textcat'); c.add_label('A'); c.add_label('B')\n"
+                 "E = [Example.from_dict(nlp.make_doc(x), {'cats': {'A': x == 'good', 'B': x != 'good'}}) for x in ('good', 'bad')] * 8\n_ = nlp.initialize(lambda: E)",
+                 "for _ in range(5): _ = nlp.update(E)\nprint([(d.text, max(d.cats, key=d.cats.get)) for d in nlp.pipe(['good', 'bad'], n_process=2)], len(nlp('One, two.')))"),
+    "tensorflow": Row(
+        ("tensorflow",), (), X + "import os; os.environ['TF_CPP_MIN_LOG_LEVEL'] = '3'; import tensorflow as tf\nA = tf.random.stateless_uniform((300, 300), (1, 2))\n"
+        "m = tf.keras.Sequential([tf.keras.layers.Dense(8, 'relu'), tf.keras.layers.Dense(1, 'sigmoid')]); m.compile('adam', 'binary_crossentropy')",
+        "print(round(float(tf.reduce_sum(A @ A)), 0), len(m.fit(X, y, epochs=2, verbose=0).history['loss']), m.predict(X[:5], verbose=0).shape)", threads_gone(HANGS, "the threads of TensorFlow")),
+    "transformers": Row(
+        ("transformers",), (), "import transformers as t, tokenizers as k\nT = k.Tokenizer(k.models.WordLevel({'a': 0, 'b': 1, '[UNK]': 2}, '[UNK]')); T.pre_tokenizer = k.pre_tokenizers.Whitespace()",
+        "print(t.PreTrainedTokenizerFast(tokenizer_object=T, unk_token='[UNK]')(['a b c'] * 2)['input_ids'], t.BertConfig(hidden_size=24).hidden_size)"),
+    "transformers and torch": Row(
+        ("transformers", "torch"), (), "import torch, transformers as t\n_ = torch.manual_seed(0); m = t.BertModel(t.BertConfig(vocab_size=20, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=16)).eval()",
+        "with torch.no_grad(): print(m(torch.tensor([[1, 2, 3]])).last_hidden_state.shape)"),
+    "cvxpy": Row(
+        ("cvxpy",), (), "import cvxpy as cp, numpy as np\nx = cp.Variable(3)",
+        "for s in cp.CLARABEL, cp.SCS, cp.OSQP: print(round(float(cp.Problem(cp.Minimize(cp.sum_squares(x - np.arange(3.))), [x <= 1]).solve(solver=s)), 2))"),
+    "ortools": Row(
+        ("ortools",), (), "from ortools.sat.python import cp_model\nfrom ortools.linear_solver import pywraplp",
+        "m = cp_model.CpModel(); a = [m.new_int_var(0, 9, str(n)) for n in range(9)]; _ = m.add_all_different(a); _ = m.maximize(a[0] * 2 + a[1])\n"
+        "s = cp_model.CpSolver(); s.parameters.num_workers = 4; _ = s.solve(m); print(s.objective_value)\n"
+        "g = pywraplp.Solver.CreateSolver('GLOP'); v = g.NumVar(0, 3, 'v'); g.Maximize(v); _ = g.Solve(); print(v.solution_value())"),
+    "librosa": Row(
+        ("librosa",), (), "import librosa, numpy as np\nY = np.sin(np.arange(22050) * 0.1).astype('f4')",
+        "print(librosa.feature.mfcc(y=Y, sr=22050, n_mfcc=5).shape, librosa.feature.melspectrogram(y=Y, sr=22050).shape, librosa.resample(Y, orig_sr=22050, target_sr=8000).shape)"),
+    "bokeh": Row(
+        ("bokeh",), (), "from bokeh.plotting import figure\nfrom bokeh.embed import file_html", "p = figure(); _ = p.line([1, 2], [3, 4]); print('<title>t' in file_html(p, 'cdn', 't'))"),
+    "ray": Row(
+        ("ray",), (), "import os, ray; null = os.open(os.devnull, 1)\ndef work(n): return n * n",
+        "errors = os.dup(2); _ = os.dup2(null, 2)  # it says that it does not reach 8.8.8.8\n_ = ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=80 << 20, logging_level=50); _ = os.dup2(errors, 2)\n"
+        "print(ray.get([ray.remote(work).remote(n) for n in range(3)])); ray.shutdown()", threads_gone(HANGS, "the threads of Ray")),
     "zstandard threads": Row(("zstandard",), (), "import zstandard; data = b'some text ' * 300000", "print(zstandard.decompress(zstandard.ZstdCompressor(threads=2).compress(data)) == data)"),
     "zstandard threads, a compressor that is kept": Row(
         ("zstandard",), (), "import zstandard; data = b'some text ' * 300000; c = zstandard.ZstdCompressor(threads=2)", "print(zstandard.decompress(c.compress(data)) == data)", threads_gone(HANGS, "the threads of the compressor")),
@@ -247,6 +277,13 @@ NETWORK = {
         ("jupyter_client", "ipykernel"), (), "import sys\nfrom jupyter_client.manager import KernelManager\nfrom jupyter_client.kernelspec import KernelSpec",
         "k = KernelManager(); k._kernel_spec = KernelSpec(argv=[sys.executable, '-m', 'ipykernel_launcher', '-f', '{connection_file}'], language='python', display_name='p')\n"
         "k.start_kernel(stderr=-3); c = k.client(); c.start_channels(); c.wait_for_ready(60); c.execute_interactive('print(6 * 7)', timeout=60); c.stop_channels(); k.shutdown_kernel(True)"),
+    "nbconvert": Row(
+        ("nbconvert", "ipykernel", "nbclient"), (), "import nbformat, nbclient\nn = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell('6 * 7')])",
+        "import threading; got = []; t = threading.Thread(target=lambda: got.append(nbclient.NotebookClient(n, timeout=60, kernel_name='python3').execute(stderr=-3))); t.start(); t.join()\nprint(got[0].cells[0].outputs[0]['data'])"),
+    "playwright": Row(
+        ("playwright",), ("/usr/lib/chromium/chromium",), "import threading\nfrom playwright.sync_api import sync_playwright\ndef page():\n    with sync_playwright() as p:\n"
+        "        b = p.chromium.launch(executable_path='/usr/lib/chromium/chromium'); q = b.new_page(); q.set_content('<p>six'); got.append(q.inner_text('p')); b.close()",
+        "got = []; t = threading.Thread(target=page); t.start(); t.join(); print(got)"),
     "grpc": Row(
         ("grpc",), (), "import grpc; from concurrent.futures import ThreadPoolExecutor\nclass H(grpc.GenericRpcHandler):\n"
         "    def service(self, d): return grpc.unary_unary_rpc_method_handler(lambda r, c: r + b'!')",
