@@ -142,7 +142,7 @@ NUMBERS = {
     "spacy": Row(("spacy",), (), "import spacy\nfrom spacy.training import Example\nnlp = spacy.blank('en'); c = nlp.add_pipe('textcat'); c.add_label('A'); c.add_label('B')\n"
                  "E = [Example.from_dict(nlp.make_doc(x), {'cats': {'A': x == 'good', 'B': x != 'good'}}) for x in ('good', 'bad')] * 8\n_ = nlp.initialize(lambda: E)",
                  "for _ in range(5): _ = nlp.update(E)\nprint([(d.text, max(d.cats, key=d.cats.get)) for d in nlp.pipe(['good', 'bad'], n_process=2)], len(nlp('One, two.')))"),
-    "tensorflow": Row(
+    "keras": Row(
         ("tensorflow",), (), X + "import os; os.environ['TF_CPP_MIN_LOG_LEVEL'] = '3'; import tensorflow as tf\nA = tf.random.stateless_uniform((300, 300), (1, 2))\n"
         "m = tf.keras.Sequential([tf.keras.layers.Dense(8, 'relu'), tf.keras.layers.Dense(1, 'sigmoid')]); m.compile('adam', 'binary_crossentropy')",
         "print(round(float(tf.reduce_sum(A @ A)), 0), len(m.fit(X, y, epochs=2, verbose=0).history['loss']), m.predict(X[:5], verbose=0).shape)", threads_gone(HANGS, "the threads of TensorFlow")),
