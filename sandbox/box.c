@@ -446,3 +446,19 @@ void box_memory_slow(struct box *box, uint64_t from_bytes)
 {
     cgroup_memory_slow(&box->cgroup, from_bytes);
 }
+
+static void box_ranked(void *arg, const struct wire_reply *reply, int[WIRE_FDS])
+{
+    struct box *box = arg;
+    box->rank.asked = false;
+    box->rank.tag = reply->error ? 0 : reply->tag;
+}
+
+void box_memory_rank(struct box *box, bool is_short)
+{
+    struct wire_request request = {.op = WIRE_RANK, .tag = is_short};
+    if (!box->rank.asked && (is_short || box->rank.is_done)) {
+        box->rank.asked = box_ask(box, &request, box_ranked, box) == 0;
+        box->rank.is_done = is_short;
+    }
+}

@@ -37,6 +37,9 @@ uint64_t box_memory_used(struct box *box, uint64_t matters_bytes);
 /* While more than from_bytes of the memory limit are in use, code that allocates waits, so that the
  * server has time to free some; 0: no longer. Only control groups of version 2 can do this. */
 void box_memory_slow(struct box *box, uint64_t from_bytes);
+/* Memory is short: the kernel shall kill processes of the session that fills it before others; or
+ * no longer. */
+void box_memory_rank(struct box *box, bool is_short);
 /* Whether the kernel has killed a process for memory since the last call of this function, or since
  * the last session that ended for this reason. */
 bool box_memory_killed(struct box *box);

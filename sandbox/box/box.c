@@ -30,7 +30,7 @@ static void box_on_event(void *arg, const struct wire_reply *reply, int fds[WIRE
         box->role->disk_killed(box, reply);
         break;
     case WIRE_MEMORY:
-        box->role->memory_killed(box, reply->pid, reply->memory_bytes);
+        box->role->memory_killed(box, reply);
         break;
     case WIRE_RESPONSE:
     case WIRE_EVENT_COUNT:
@@ -82,7 +82,8 @@ int box_ask(struct box *box, struct wire_request *request, init_client_fn fn, vo
 {
     /* A request that needs a /proc goes to the program that has one. */
     bool needs_proc = request->op == WIRE_KILL_TAG || request->op == WIRE_COUNT ||
-                      request->op == WIRE_TRACE || request->op == WIRE_LOOK;
+                      request->op == WIRE_TRACE || request->op == WIRE_LOOK ||
+                      request->op == WIRE_RANK;
     if (request->op == WIRE_WATCH && box->init.fd >= 0) {
         (void)box_tell_monitor(box, request); /* no id: no response is expected */
     }

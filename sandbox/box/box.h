@@ -43,7 +43,7 @@ struct box_role {
     int (*start)(struct box *box, struct fail *ret_fail);
     void (*exited)(struct box *box, pid_t pid, int status); /* guest.pid, or a watched process */
     /* The watchdog is about to kill pid: all processes together use used_bytes. */
-    void (*memory_killed)(struct box *box, pid_t pid, uint64_t used_bytes);
+    void (*memory_killed)(struct box *box, const struct wire_reply *reply);
     /* The staging or scratch directory holds too much: init kills the response's pid, or, if that
      * is 0, all processes but itself. */
     void (*disk_killed)(struct box *box, const struct wire_reply *reply);
@@ -110,6 +110,11 @@ struct box {
         unsigned deaths;
     } guest;
     bool memory_killed; /* the watchdog has killed a process, not a session's first one */
+    struct {            /* see box_memory_rank() */
+        bool asked;
+        bool is_done;
+        uint32_t tag; /* of the session that fills the memory; 0: none does */
+    } rank;
     char version[32];
     struct {
         struct box_session *list;

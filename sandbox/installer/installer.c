@@ -302,12 +302,11 @@ static void installer_exited(struct box *box, pid_t pid, int status)
     box_kill(box);
 }
 
-static void installer_memory_killed(struct box *box, pid_t pid, uint64_t used_bytes)
+static void installer_memory_killed(struct box *box, const struct wire_reply *reply)
 {
     struct box_installer_end *end = &box->installer->end;
-    (void)pid;
     end->out_of_memory = true;
-    end->used_bytes = used_bytes;
+    end->used_bytes = reply->memory_bytes;
     end->limit_bytes = box->spec->limits.memory_bytes;
 }
 

@@ -66,6 +66,7 @@ static struct box_end session_outcome(struct box_session *session)
     } else if (death->memory_bytes > 0) {
         end.kind = BOX_END_OOM;
         end.used_bytes = death->memory_bytes;
+        end.blame = death->blame;
         session->box->memory_killed = false;
     } else if (by_signal && WTERMSIG(death->status) == SIGKILL && death->cause == BOX_END_EXIT &&
                cgroup_oom_happened(&session->box->cgroup)) {
@@ -73,6 +74,8 @@ static struct box_end session_outcome(struct box_session *session)
         if (cgroup_has(&session->box->cgroup, CGROUP_MEMORY)) {
             uint64_t peak = cgroup_memory_peak(&session->box->cgroup);
             end.used_bytes = peak ? peak : limits->memory_bytes;
+            bool another = session->box->rank.tag && session->box->rank.tag != session->tag;
+            end.blame = another ? BOX_BLAME_ANOTHER : BOX_BLAME_ITS_OWN;
             end.files_bytes = cgroup_memory_files(&session->box->cgroup);
         } else {
             end.limit_bytes = session->box->spec->memory_enclosing;
@@ -231,11 +234,12 @@ bool session_process_exited(struct box *box, pid_t pid, int status)
     return true;
 }
 
-void session_memory_killed(struct box *box, pid_t pid, uint64_t used_bytes)
+void session_memory_killed(struct box *box, const struct wire_reply *reply)
 {
-    struct box_session *session = session_by_pid(box, pid);
+    struct box_session *session = session_by_pid(box, reply->pid);
     if (session) {
-        session->death.memory_bytes = used_bytes;
+        session->death.memory_bytes = reply->memory_bytes;
+        session->death.blame = reply->blame <= BOX_BLAME_UNKNOWN ? (enum box_blame)reply->blame : 0;
     } else {
         box->memory_killed = true;
     }

@@ -75,6 +75,7 @@ struct session_death {
     int status;              /* as in waitpid(2); 0 until the exit */
     enum box_end_kind cause; /* KILLED, LOST or REFUSED: why the server kills it; else EXIT */
     uint64_t memory_bytes;   /* why the watchdog killed it */
+    enum box_blame blame;    /* for the memory */
     uint64_t disk_bytes;     /* why the disk check killed it */
     uint64_t disk_most_bytes;
     uint64_t disk_files; /* 0: for its bytes */
@@ -127,7 +128,7 @@ struct box_session {
 
 /* --- process.c: events of the zygote's sandbox --- */
 bool session_process_exited(struct box *box, pid_t pid, int status);
-void session_memory_killed(struct box *box, pid_t pid, uint64_t used_bytes);
+void session_memory_killed(struct box *box, const struct wire_reply *reply);
 void session_disk_killed(struct box *box, const struct wire_reply *reply);
 void session_zygote_died(struct box *box);
 

@@ -22,8 +22,12 @@ enum box_end_kind {
     BOX_END_REFUSED,
 };
 
+/* OOM: who has filled the memory. The order of enum wire_blame. */
+enum box_blame { BOX_BLAME_ITS_OWN, BOX_BLAME_ANOTHER, BOX_BLAME_UNKNOWN };
+
 struct box_end {
     enum box_end_kind kind;
+    enum box_blame blame;
     int code;
     uint64_t used_bytes;
     uint64_t limit_bytes;

@@ -51,6 +51,9 @@ enum wire_op {
     WIRE_TRACE,     /* pid: WIRE_TRACE_SIGNAL to a busy thread of a session */
     WIRE_LOOK,      /* pid, watched. Response: pid, cpu_ms, idle */
     WIRE_COUNT,     /* Response: processes: of code, without the interpreters */
+    WIRE_RANK,      /* tag: 1: memory is short: the kernel kills processes of the session that fills
+                       it before others. Response: tag: that session's; 0: there is none. tag: 0: it
+                       chooses by size again */
     WIRE_KILL_TAG,  /* tag: everything with that tag, watched or not, but checkpoints. cell: only
                        what that cell has started. Response: pid as in the request, processes */
     WIRE_OPEN_READ, /* path. Response: fd, file */
@@ -70,7 +73,7 @@ enum wire_op {
 enum wire_event {
     WIRE_RESPONSE, /* to the request with this id; error is an errno value or 0 */
     WIRE_EXITED,   /* pid, status as in waitpid(2) */
-    WIRE_MEMORY,   /* the watchdog killed pid: all processes together used memory_bytes */
+    WIRE_MEMORY,   /* the watchdog killed pid: all processes together used memory_bytes; blame */
     WIRE_DISK, /* too much in staging or scratch directory; init kills pid, or, if 0, all others */
     WIRE_PAIR_MADE, /* error, or two descriptors: a connected SOCK_STREAM pair */
     WIRE_EVENT_COUNT,
@@ -96,6 +99,9 @@ enum wire_role {
     WIRE_ROLE_ZYGOTE, /* these two only to a process monitor */
     WIRE_ROLE_KEEPER,
 };
+
+/* Who has filled the memory for which a process was killed. */
+enum wire_blame { WIRE_BLAME_ITS_OWN, WIRE_BLAME_ANOTHER, WIRE_BLAME_UNKNOWN };
 
 enum wire_write_mode { WIRE_WRITE_OVERWRITE, WIRE_WRITE_CREATE, WIRE_WRITE_APPEND };
 
@@ -155,6 +161,8 @@ struct wire_reply {
     uint32_t processes; /* WIRE_COUNT; WIRE_KILL_TAG: how many lived, without the interpreter */
     uint32_t idle;      /* WIRE_LOOK: it waits for something, and not for a page, */
     uint64_t cpu_ms;    /* and has used so much processor time */
+    uint32_t tag;       /* WIRE_RANK */
+    uint32_t blame;     /* WIRE_MEMORY: enum wire_blame */
     uint64_t memory_bytes;
     uint64_t disk_bytes;
     uint64_t disk_most_bytes; /* of the scratch directory: the limit */

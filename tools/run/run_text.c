@@ -52,6 +52,11 @@ static void timeout(const struct run *run, struct buf *text)
 
 static void out_of_memory(const struct run *run, struct buf *text)
 {
+    static const char *const whose[] = {
+        [BOX_BLAME_ITS_OWN] = "",
+        [BOX_BLAME_ANOTHER] = ", which all sessions share: another one has filled it",
+        [BOX_BLAME_UNKNOWN] = ", which all sessions share: it is not known which one has filled it",
+    };
     unsigned long long limit_mib = run->end.process.limit_bytes >> 20;
     if (run->end.process.used_bytes > 0) {
         unsigned long long files_mib = run->end.process.files_bytes >> 20;
@@ -60,6 +65,7 @@ static void out_of_memory(const struct run *run, struct buf *text)
         if (files_mib > limit_mib / FILES_PART) {
             buf_appendf(text, ", %llu MiB of it in files", files_mib);
         }
+        buf_append_text(text, whose[run->end.process.blame]);
     } else if (limit_mib) {
         buf_appendf(text,
                     "out of memory: the server's container or service reached its limit of %llu "

@@ -164,6 +164,9 @@ static void memory_look(void *arg)
     struct box *box = server_box_get(sessions->server_box);
     uint64_t limit = server_box_spec(sessions->server_box)->limits.memory_bytes;
     uint64_t used = box && any_runs(sessions) ? box_memory_used(box, limit - limit / 4) : 0;
+    if (box) {
+        box_memory_rank(box, used > limit / 4);
+    }
     if (used == 0) {
         memory_slow(sessions, false);
         return; /* nothing runs, and the next run starts this again; or no control group counts */

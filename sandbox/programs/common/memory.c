@@ -42,10 +42,12 @@
 #include "sandbox/checkpoint_policy.h"
 #include "sandbox/programs/common/crowd.h"
 #include "sandbox/programs/common/objects.h"
+#include "sandbox/programs/common/owners.h"
 #include "sandbox/programs/common/proc.h"
 #include "sandbox/programs/common/process_tree.h"
 #include "sandbox/programs/common/processes.h"
 #include "sandbox/programs/common/reply.h"
+#include "sandbox/programs/common/tags.h"
 #include "sandbox/programs/common/usage.h"
 
 enum {
@@ -54,6 +56,7 @@ enum {
     PIPE_LEAST_BYTES = 8 << 10,
     INODE_BYTES = 1 << 10,  /* of kernel memory, with its name */
     FAR_BEYOND_PART = 8,    /* above the limit by this part of it */
+    NOISE_PART = 1024,      /* growth below this part of the limit says nothing */
     TRACE_NS = 5000000,     /* for the process to write its trace before it is killed */
     THOROUGH_EVERY = 8,     /* scans */
     RUN_TICKS = 2,          /* of 10 ms, proc(5) */
@@ -79,7 +82,9 @@ struct look {
     pid_t largest_pid;
     unsigned pipes;
     unsigned sockets;
-    uint64_t unheld;       /* of sockets that no process holds */
+    uint64_t unheld; /* of sockets that no process holds */
+    bool shared;     /* by several sessions, which are distinguished */
+    struct owners owners;
     struct inode_set seen; /* queues; further ones are counted each time */
 };
 
@@ -234,6 +239,9 @@ static uint64_t add_process(struct look *look, pid_t pid, uint64_t free_bytes)
     }
     look->tables += parse_field(status, "VmPTE:", 0) * 1024;
     look->all += used;
+    if (look->shared) {
+        owners_add(&look->owners, tags_id_of(pid), pid, used);
+    }
     if (used > look->largest) {
         look->largest = used;
         look->largest_pid = pid;
@@ -262,7 +270,9 @@ static void look_around(const struct memory_watch *watch, struct look *look,
 {
     static unsigned looks;
     uint64_t blocks = 0;
-    *look = (struct look){.closeness = closeness};
+    /* Far from the limit nobody has to go. */
+    bool shared = look->all > watch->limit_bytes / 4 && watch_shared(watch->processes);
+    *look = (struct look){.closeness = closeness, .shared = shared};
     look->all = files_bytes(watch, &blocks);
     look->unnamed = unnamed_bytes(blocks);
     if (closeness != CLOSE_PAGES) {
@@ -291,11 +301,13 @@ static void look_around(const struct memory_watch *watch, struct look *look,
     look->all += look->unheld;
 }
 
-static void end_process(struct processes *processes, const struct look *look, pid_t pid)
+static void end_process(struct processes *processes, const struct look *look, pid_t pid,
+                        enum wire_blame blame)
 {
     const struct wire_reply reply = {.event = WIRE_MEMORY,
                                      .pid = processes->outside ? proc_inner_number(pid) : pid,
-                                     .memory_bytes = look->all};
+                                     .memory_bytes = look->all,
+                                     .blame = blame};
     /* Code can have any number of other processes killed, also while the server is stopped. */
     if (watch_find(processes, pid)) {
         reply_send(&reply, -1);
@@ -306,14 +318,22 @@ static void end_process(struct processes *processes, const struct look *look, pi
     objects_forget(pid);
 }
 
-/* Kills all processes but the zygote and the checkpoints. */
-static void end_sessions(struct processes *processes, const struct look *look)
+/* Kills all processes but the zygote and the checkpoints; only those of the culprit, if that is
+ * enough. culprit: the session that has filled the memory; NULL: nobody knows. */
+static void end_sessions(struct processes *processes, const struct look *look,
+                         const struct owner *culprit, uint64_t limit)
 {
+    bool enough = culprit && look->all - culprit->bytes <= limit;
+    bool shared = watch_shared(processes);
     const pid_t *pids = NULL;
     unsigned count = process_tree_list(processes->root, &pids);
     for (unsigned i = 0; i < count; i++) {
-        if (!watch_spares(processes, pids[i])) {
-            end_process(processes, look, pids[i]);
+        bool is_its = !shared || (culprit && tags_id_of(pids[i]) == culprit->tag);
+        if (!watch_spares(processes, pids[i]) && (is_its || !enough)) {
+            end_process(processes, look, pids[i],
+                        is_its    ? WIRE_BLAME_ITS_OWN
+                        : culprit ? WIRE_BLAME_ANOTHER
+                                  : WIRE_BLAME_UNKNOWN);
         }
     }
 }
@@ -407,13 +427,44 @@ static void check_objects(const struct memory_watch *watch, bool now)
     next_ns = ended_ns + (rest_ns > OBJECTS_NS ? rest_ns : OBJECTS_NS);
 }
 
+/* Kills the largest process of the session that has to go, or the largest of all. */
+static void end_largest(const struct memory_watch *watch, struct look *look,
+                        const struct owners *grown)
+{
+    const struct owner *culprit = look->shared ? owners_culprit(&look->owners, grown) : NULL;
+    pid_t largest = culprit ? culprit->largest_pid : look->largest_pid;
+    if (largest <= 1) {
+        return;
+    }
+    if (watch_trace(watch->processes, largest) == 0) {
+        (void)nanosleep(&(struct timespec){.tv_nsec = TRACE_NS}, NULL);
+    }
+    /* In a pid namespace the parent process sees the signal. Without one the session is killed as
+     * well, because the result names the limit as the reason of the session's end. */
+    const struct watched *session =
+        watch->processes->guards ? watch_owner(watch->processes, largest) : NULL;
+    pid_t session_pid = session ? session->pid : largest;
+    end_process(watch->processes, look, largest, WIRE_BLAME_ITS_OWN);
+    if (session_pid != largest) {
+        end_process(watch->processes, look, session_pid, WIRE_BLAME_ITS_OWN);
+    }
+    if (watch->scratch && look->all > watch->limit_bytes + watch->limit_bytes / FAR_BEYOND_PART) {
+        end_sessions(watch->processes, look, culprit, watch->limit_bytes);
+    }
+}
+
 /* Returns false, where nothing is too much. */
 static bool enforce(const struct memory_watch *watch, struct look *look)
 {
+    static struct owners grown;
     uint64_t limit = watch->limit_bytes;
     check_objects(watch, /* now= */ false);
     for (enum closeness closeness = CLOSE_STATUS; closeness < CLOSE_PAGES; closeness++) {
         look_around(watch, look, closeness);
+        if (closeness == CLOSE_STATUS) {
+            owners_grow(&look->owners, &grown, limit / NOISE_PART);
+            grown = look->owners;
+        }
         if (look->all <= limit && !states_exceed(watch, look)) {
             return false;
         }
@@ -430,23 +481,9 @@ static bool enforce(const struct memory_watch *watch, struct look *look)
         }
     }
     if (look->unheld > look->largest) { /* the owner is unknown */
-        end_sessions(watch->processes, look);
-    } else if (look->largest_pid > 1) {
-        if (watch_trace(watch->processes, look->largest_pid) == 0) {
-            (void)nanosleep(&(struct timespec){.tv_nsec = TRACE_NS}, NULL);
-        }
-        /* In a pid namespace the parent process sees the signal. Without one the session is killed
-         * as well, because the result names the limit as the reason of the session's end. */
-        const struct watched *session =
-            watch->processes->guards ? watch_owner(watch->processes, look->largest_pid) : NULL;
-        pid_t session_pid = session ? session->pid : look->largest_pid;
-        end_process(watch->processes, look, look->largest_pid);
-        if (session_pid != look->largest_pid) {
-            end_process(watch->processes, look, session_pid);
-        }
-        if (watch->scratch && look->all > limit + limit / FAR_BEYOND_PART) {
-            end_sessions(watch->processes, look);
-        }
+        end_sessions(watch->processes, look, /* culprit= */ NULL, limit);
+    } else {
+        end_largest(watch, look, &grown);
     }
     return true;
 }
@@ -467,22 +504,51 @@ bool watch_memory(const struct memory_watch *watch)
     return killed || grows;
 }
 
-/* Kills the process with most objects in the last scan. Returns false when no process has any. */
+/* Kills the process with most objects in the last scan, of the session that has most. Returns false
+ * when no process has any. */
 static bool end_holder(struct processes *processes, struct look *look)
 {
     const pid_t *pids = NULL;
     unsigned count = process_tree_list(processes->root, &pids);
-    look->largest = 0;
+    look->owners.count = 0;
     for (unsigned i = 0; i < count; i++) {
-        if (!watch_spares(processes, pids[i]) && objects_bytes(pids[i]) > look->largest) {
-            look->largest = objects_bytes(pids[i]);
-            look->largest_pid = pids[i];
+        if (!watch_spares(processes, pids[i]) && objects_bytes(pids[i]) > 0) {
+            owners_add(&look->owners, tags_id_of(pids[i]), pids[i], objects_bytes(pids[i]));
         }
     }
-    if (look->largest > 0) {
-        end_process(processes, look, look->largest_pid);
+    const struct owner *culprit = owners_culprit(&look->owners, &(struct owners){});
+    if (culprit) {
+        end_process(processes, look, culprit->largest_pid, WIRE_BLAME_ITS_OWN);
     }
-    return look->largest > 0;
+    return culprit != NULL;
+}
+
+void watch_rank(struct processes *processes, const struct wire_request *request)
+{
+    static struct look look;
+    static struct owners grown;
+    const pid_t *pids = NULL;
+    bool is_short = request->tag != 0 && watch_shared(processes);
+    unsigned count = process_tree_list(processes->root, &pids);
+    look = (struct look){.closeness = CLOSE_QUEUES, .shared = true};
+    for (unsigned i = 0; is_short && i < count; i++) {
+        if (!watch_spares(processes, pids[i])) {
+            (void)add_process(&look, pids[i], 0);
+        }
+    }
+    owners_grow(&look.owners, &grown, look.all / NOISE_PART);
+    grown = look.owners;
+    const struct owner *culprit = owners_culprit(&look.owners, &grown);
+    bool was_ranked = processes->fills != 0;
+    processes->fills = culprit ? culprit->tag : 0;
+    for (unsigned i = 0; (processes->fills || was_ranked) && i < count; i++) {
+        if (!watch_spares(processes, pids[i])) {
+            watch_offer(processes, pids[i], tags_id_of(pids[i]), /* is_live= */ true);
+        }
+    }
+    reply_send(
+        &(struct wire_reply){.event = WIRE_RESPONSE, .id = request->id, .tag = processes->fills},
+        -1);
 }
 
 void watch_uncounted(struct processes *processes, uint64_t limit_bytes, uint64_t inet_bytes)
@@ -502,7 +568,7 @@ void watch_uncounted(struct processes *processes, uint64_t limit_bytes, uint64_t
     }
     look.all = objects_all_bytes() + look.unheld;
     if (look.unheld > limit_bytes) {
-        end_sessions(processes, &look);
+        end_sessions(processes, &look, /* culprit= */ NULL, limit_bytes);
         return;
     }
     while (objects_all_bytes() + look.unheld > limit_bytes && end_holder(processes, &look)) {

@@ -3,6 +3,7 @@
 #include <stdint.h>
 
 struct processes;
+struct wire_request;
 
 enum { MEMORY_WATCH_MS = 50, MEMORY_CLOSE_MS = 10, MEMORY_UNCOUNTED_MS = 1000 };
 
@@ -21,6 +22,8 @@ struct memory_watch {
 bool watch_memory(const struct memory_watch *watch);
 /* What that has found last; too much while it is far below the limit. */
 uint64_t memory_seen(void);
-/* The same for what a control group that counts memory omits: file locks, and in version 1 also
- * sockets: inet_bytes for each. */
+/* Where a control group counts: see WIRE_RANK. Responds. */
+void watch_rank(struct processes *processes, const struct wire_request *request);
+/* The same as watch_memory() for what a control group that counts memory omits: file locks, and in
+ * version 1 also sockets: inet_bytes for each. */
 void watch_uncounted(struct processes *processes, uint64_t limit_bytes, uint64_t inet_bytes);

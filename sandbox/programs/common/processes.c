@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -52,31 +53,35 @@ static void watch_respond(const struct wire_request *request, int error)
         -1);
 }
 
-static void offer_to_memory_killer(pid_t pid, uint32_t role)
+void watch_offer(const struct processes *processes, pid_t pid, uint32_t tag, bool is_live)
 {
     char path[48];
-    const char *score =
-        role == WIRE_ROLE_SESSION ? CHECKPOINT_OOM_SCORE_LIVE : CHECKPOINT_OOM_SCORE_SUSPENDED;
+    char have[16] = "";
+    bool is_first = is_live && (!processes->fills || processes->fills == tag);
+    const char *score = is_first ? CHECKPOINT_OOM_SCORE_LIVE : CHECKPOINT_OOM_SCORE_SUSPENDED;
     (void)snprintf(path, sizeof path, "/proc/%d/oom_score_adj", (int)pid);
-    (void)fd_write_text_at(AT_FDCWD, path, score);
+    (void)fd_read_text_at(AT_FDCWD, path, have, sizeof have); /* cheap; a write goes through all */
+    if (strncmp(have, score, strlen(score)) != 0) {
+        (void)fd_write_text_at(AT_FDCWD, path, score);
+    }
 }
 
-/* Whether pid has the tag that was given to its session. */
-static bool has_tag(pid_t pid, uint32_t tag)
+bool watch_shared(const struct processes *processes)
 {
-    struct tags tags = {};
-    return tags_of(pid, &tags) == 0 && tags_id(&tags) == tag;
+    unsigned sessions = 0;
+    for (unsigned i = 0; i < PROCESSES_WATCHED; i++) {
+        sessions +=
+            processes->watched[i].pid > 0 && processes->watched[i].role == WIRE_ROLE_SESSION;
+    }
+    return sessions > 1;
 }
 
 const struct watched *watch_owner(const struct processes *processes, pid_t pid)
 {
-    struct tags tags = {};
-    if (pid <= 1 || tags_of(pid, &tags) < 0) {
-        return NULL;
-    }
+    uint32_t tag = pid > 1 ? tags_id_of(pid) : 0;
     for (unsigned i = 0; i < PROCESSES_WATCHED; i++) {
         const struct watched *entry = &processes->watched[i];
-        if (entry->pid > 0 && entry->role == WIRE_ROLE_SESSION && entry->tag == tags_id(&tags)) {
+        if (entry->pid > 0 && entry->role == WIRE_ROLE_SESSION && entry->tag == tag) {
             return entry;
         }
     }
@@ -101,7 +106,7 @@ void watch_kill(const struct processes *processes, pid_t pid)
  * session's. */
 static bool is_stale(const struct watched *entry)
 {
-    return entry->role == WIRE_ROLE_CHECKPOINT ? !has_tag(entry->pid, entry->tag)
+    return entry->role == WIRE_ROLE_CHECKPOINT ? tags_id_of(entry->pid) != entry->tag
                                                : kill(entry->pid, 0) < 0 && errno == ESRCH;
 }
 
@@ -129,7 +134,7 @@ void watch_add(struct processes *processes, const struct wire_request *request)
         return;
     }
     /* The guest sent the number: it may be another session's process. */
-    if (!has_tag(pid, request->tag)) {
+    if (tags_id_of(pid) != request->tag) {
         watch_respond(request, EPERM);
         return;
     }
@@ -142,7 +147,7 @@ void watch_add(struct processes *processes, const struct wire_request *request)
     static uint64_t order;
     *entry =
         (struct watched){.pid = pid, .tag = request->tag, .role = request->role, .order = ++order};
-    offer_to_memory_killer(pid, request->role);
+    watch_offer(processes, pid, request->tag, request->role == WIRE_ROLE_SESSION);
     watch_respond(request, 0);
 }
 

@@ -24,6 +24,7 @@ struct processes {
     pid_t zygote;
     pid_t keeper;              /* 0: there is none */
     uint64_t epoll_item_bytes; /* what each counts as */
+    uint32_t fills;            /* tag of the session that fills the memory, see WIRE_RANK; or 0 */
     int files_fd;              /* /proc/sys/fs/file-nr, proc(5); -1: none */
     struct watched watched[PROCESSES_WATCHED];
 };
@@ -46,6 +47,11 @@ const struct watched *watch_find(const struct processes *processes, pid_t pid);
 bool watch_spares(const struct processes *processes, pid_t pid);
 /* The session that pid's tag names, or NULL. */
 const struct watched *watch_owner(const struct processes *processes, pid_t pid);
+/* Whether there is more than one session. */
+bool watch_shared(const struct processes *processes);
+/* Tells the kernel whether this process of a session or branch with the tag is one of the first to
+ * be killed when memory runs out, or makes way after them, as a checkpoint does. */
+void watch_offer(const struct processes *processes, pid_t pid, uint32_t tag, bool is_live);
 /* Sends SIGKILL, unless the number has been reused by a process outside this sandbox. */
 void watch_kill(const struct processes *processes, pid_t pid);
 

@@ -59,6 +59,12 @@ uint32_t tags_id(const struct tags *tags)
                : 0;
 }
 
+uint32_t tags_id_of(pid_t pid)
+{
+    struct tags tags = {};
+    return tags_of(pid, &tags) == 0 ? tags_id(&tags) : 0;
+}
+
 bool tags_same(pid_t one, pid_t other)
 {
     struct tags a = {};

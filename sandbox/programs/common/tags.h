@@ -18,6 +18,8 @@ int tags_of(pid_t pid, struct tags *ret_tags);
 
 /* The tag of the session or branch, as messages have it; 0: the limits do not add up. */
 uint32_t tags_id(const struct tags *tags);
+/* The same of a process; 0 also where its limits cannot be read. */
+uint32_t tags_id_of(pid_t pid);
 
 /* Whether two processes or threads belong to the same session or branch, or to no session in a
  * sandbox that has none. A process can lower its limits and never raise them, so it cannot pose as

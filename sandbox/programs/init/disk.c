@@ -2,10 +2,10 @@
  * installer's staging directory and the scratch directory (unprivileged/scratch.c). Soft, like the
  * memory watchdog: it scans periodically, and pauses ten times as long as a scan takes.
  *
- * An installer that has written too much is killed. Of sessions it kills the one that has written
- * most, which fails over to its last state; its files stay, so that code can remove some, and until
- * then only growth counts. Far above the limit it kills the whole sandbox, and the next one gets an
- * empty scratch directory. */
+ * An installer that has written too much is killed. Of sessions that write now it kills the one
+ * that has written most, which fails over to its last state; its files stay, so that code can
+ * remove some, and until then only growth counts. Far above the limit it kills the whole sandbox,
+ * and the next one gets an empty scratch directory. */
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <signal.h>
@@ -16,8 +16,10 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "sandbox/programs/common/owners.h"
 #include "sandbox/programs/common/process_tree.h"
 #include "sandbox/programs/common/reply.h"
+#include "sandbox/programs/common/tags.h"
 #include "sandbox/programs/common/usage.h"
 #include "sandbox/programs/init/init.h"
 
@@ -164,20 +166,28 @@ static void tell_scratch(const struct init *init, const struct usage *usage, uin
                -1);
 }
 
-/* Kills the session whose process has written most; without a session, that process. */
-static void end_writer(struct init *init, const struct usage *usage)
+static struct owners written; /* by each session's processes that live */
+
+static void count_written(const struct init *init)
 {
+    const struct owners before = written;
     const pid_t *pids = NULL;
     unsigned count = process_tree_list(init->processes.root, &pids);
-    uint64_t most = 0;
-    pid_t writer = 0;
+    written.count = 0;
     for (unsigned i = 0; i < count; i++) {
-        uint64_t written = watch_spares(&init->processes, pids[i]) ? 0 : usage_written(pids[i]);
-        if (written > most) {
-            most = written;
-            writer = pids[i];
+        if (!watch_spares(&init->processes, pids[i])) {
+            owners_add(&written, tags_id_of(pids[i]), pids[i], usage_written(pids[i]));
         }
     }
+    owners_grow(&written, &before, /* matters= */ 0);
+}
+
+/* Kills the session that has written most, of those that write now; without a session, the process
+ * that has. */
+static void end_writer(struct init *init, const struct usage *usage)
+{
+    const struct owner *culprit = owners_culprit(&written, &written);
+    pid_t writer = culprit && culprit->bytes > 0 ? culprit->largest_pid : 0;
     const struct watched *session = watch_owner(&init->processes, writer);
     if (session) {
         tell_scratch(init, usage, scratch.most_bytes, session->pid);
@@ -210,6 +220,7 @@ static void end_scratch(const struct init *init, const struct usage *usage, uint
 static void check_scratch(struct init *init, const struct usage *usage)
 {
     unsigned part = part_of(init, usage);
+    count_written(init);
     if (part <= WHOLE) {
         scratch.tolerated = WHOLE;
     } else if (scratch.tolerated == 0) {

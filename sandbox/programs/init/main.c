@@ -104,6 +104,9 @@ static void init_dispatch(const struct wire_request *request)
     case WIRE_COUNT:
         watch_count(&state.processes, request);
         break;
+    case WIRE_RANK:
+        watch_rank(&state.processes, request);
+        break;
     case WIRE_KILL_TAG:
         watch_kill_tag(&state.processes, request);
         break;

@@ -61,6 +61,10 @@ static void monitor_receive(struct processes *processes)
         watch_look(processes, &request, outer_number(processes, request.pid));
         return;
     }
+    if (request.op == WIRE_RANK) {
+        watch_rank(processes, &request);
+        return;
+    }
     request.pid = outer_number(processes, request.pid);
     if (request.op == WIRE_TRACE) {
         reply_result(request.id, -watch_trace(processes, request.pid));
