@@ -143,5 +143,8 @@
 #define LIMIT_TIMEOUT_MS 86400000U            /* a day: more is a wrong unit */
 #define LIMIT_MEMORY_LEAST_BYTES (32UL << 20) /* an interpreter and its zygote */
 #define LIMIT_DISK_LEAST_BYTES (1UL << 20)
-#define LIMIT_PIDS_LEAST 8U      /* init, zygote, session and a few */
+#define LIMIT_PIDS_LEAST 8U /* init, zygote, session and a few */
+/* Beyond --pids, for what forks interpreters between calls: code that uses up all processes keeps
+ * no other session, branch or checkpoint from its start. */
+#define LIMIT_PIDS_SPARE 8U
 #define LIMIT_PIDS_MOST 4194304U /* PID_MAX_LIMIT, proc(5) */

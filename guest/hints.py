@@ -443,7 +443,8 @@ def file_limit():
 
 def processes(session):
     number = " of %d" % session.process_limit if session.process_limit else ""
-    return "the limit%s processes and threads is reached; stop some, or the user can raise --pids" % number
+    return ("the limit%s processes and threads, which all sessions share, is reached; stop some, or the user can raise "
+            "--pids") % number
 
 
 NO_LISTENER = "nothing listens on that port; localhost is the sandbox itself, not the user's machine"

@@ -85,9 +85,9 @@ def main(spare, options, notes, warms_up):
     connect(session, fds)
     session.package_notes = notes
     load("changes").connect(session)
-    load("tags").mark(int(fields.get("tag", b"0")))
     session.memory_limit = int(fields.get("memory", b"0"))
     session.process_limit = int(fields.get("processes", b"0"))
+    load("tags").mark(int(fields.get("tag", b"0")), session.process_limit)
     session.measure_from = int(fields.get("measure_from", b"0"))
     session.checkpoint_most = int(fields.get("checkpoint_most", b"0"))
     session.name = fields.get("name", b"").decode("utf-8", "replace")

@@ -338,6 +338,8 @@ unsigned box_facts(const struct box_spec *spec, const struct box_report *report,
     add_protected(&all, spec, &report->protected_names);
     add_data(&all, spec);
     add_network(&all, spec);
+    add(&all, "sessions", false,
+        "share all limits, the workspace and /tmp; the one that fills the memory has to go");
     add_leftovers(&all);
     add_packages(&all, spec);
     free(python);

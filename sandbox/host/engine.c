@@ -97,8 +97,7 @@ void host_release_read(const char *release, uint64_t ret_numbers[3])
     }
 }
 
-/* RLIMIT_NPROC counts in each user namespace since Linux 5.14. */
-static bool counts_outside(void)
+bool host_counts_outside(void)
 {
     struct utsname kernel = {};
     uint64_t number[3] = {};
@@ -120,7 +119,7 @@ void host_look(struct host *ret_host)
         .memfd_noexec = file_says("/proc/sys/vm/memfd_noexec", "2"),
         .inside_userns = is_inside_userns(),
         .chrooted = is_chrooted(),
-        .counts_outside = counts_outside(),
+        .counts_outside = host_counts_outside(),
         .proc_masked = proc_is_masked(),
     };
     find_apparmor(host->apparmor, sizeof host->apparmor);

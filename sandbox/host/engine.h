@@ -37,4 +37,7 @@ struct host {
  * which stays as it is. */
 void host_release_read(const char *release, uint64_t ret_numbers[3]);
 
+/* RLIMIT_NPROC counts in each user namespace since Linux 5.14. */
+bool host_counts_outside(void);
+
 void host_look(struct host *ret_host);

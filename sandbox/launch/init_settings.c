@@ -3,9 +3,11 @@
 #include <string.h>
 
 #include "base/fd.h"
+#include "base/limits.h"
 #include "base/own.h"
 #include "base/parse.h"
 #include "sandbox/box/box.h"
+#include "sandbox/host/engine.h"
 #include "sandbox/launch/launch.h"
 #include "sandbox/policy/filter.h"
 #include "sandbox/spec/spec.h"
@@ -69,10 +71,12 @@ struct rlimit_sizes config_sizes(const struct box *box)
     const struct plan *plan = &box->plan;
     const struct box_limits *limits = &box->spec->limits;
     bool guards = plan->level == BOX_CONTAINER;
-    bool counted = cgroup_has(&box->cgroup, CGROUP_PIDS) || (guards && !plan->own_uid);
+    /* Beside a control group it keeps code from what LIMIT_PIDS_SPARE is for. */
+    bool counted = (guards && !plan->own_uid) ||
+                   (cgroup_has(&box->cgroup, CGROUP_PIDS) && host_counts_outside());
     return (struct rlimit_sizes){.file_bytes = limits->disk_bytes,
                                  .data_bytes = guards ? 2 * limits->memory_bytes : 0,
-                                 .pids_max = counted ? 0 : limits->pids};
+                                 .pids_max = counted ? 0 : limits->pids + LIMIT_PIDS_SPARE};
 }
 
 uint64_t config_epoll_item_bytes(const struct box_limits *limits)
@@ -114,8 +118,7 @@ int config_write(const struct box *box, int fd, struct fail *ret_fail)
         .guards = guards,
         .guest_uid = plan->outside_uid,
         .guest_gid = plan->outside_gid,
-        .tasks_max =
-            guards && !sizes.pids_max && !cgroup_has(&box->cgroup, CGROUP_PIDS) ? limits->pids : 0,
+        .tasks_max = guards && !sizes.pids_max ? limits->pids : 0,
         .own_workspace = !box->spec->workspace,
         .undo_files_bytes = box_spec_undo_files_bytes(box->spec),
         .landlock_optional = (box->spec->allow_degraded & 1U << BOX_PROTECTION_LANDLOCK) != 0,

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/limits.h"
 #include "base/own.h"
 #include "base/parse.h"
 #include "sandbox/limits/cgroup_place.h"
@@ -109,9 +110,10 @@ static int set_limit(struct cgroup *cgroup, int fd, enum cgroup_controller contr
                      const struct box_limits *limits)
 {
     return controller == CGROUP_MEMORY ? set_memory(cgroup, fd, limits->memory_bytes)
-           : controller == CGROUP_PIDS ? write_number(fd, "pids.max", limits->pids)
-           : limits->cpu_milli         ? set_cpu(cgroup, fd, limits->cpu_milli)
-                                       : 0;
+           : controller == CGROUP_PIDS
+               ? write_number(fd, "pids.max", limits->pids + LIMIT_PIDS_SPARE)
+           : limits->cpu_milli ? set_cpu(cgroup, fd, limits->cpu_milli)
+                               : 0;
 }
 
 /* Whether systemd manages the cgroups here and nobody said that ours is delegated. */
@@ -350,7 +352,8 @@ static bool scope_limits(int fd, enum cgroup_controller controller, const struct
         return false; /* "max" */
     }
     return controller == CGROUP_CPU ||
-           number <= (controller == CGROUP_MEMORY ? limits->memory_bytes : limits->pids);
+           number <= (controller == CGROUP_MEMORY ? limits->memory_bytes
+                                                  : limits->pids + LIMIT_PIDS_SPARE);
 }
 
 int cgroup_take_scope(struct cgroup *cgroup, pid_t pid, const struct box_limits *limits)

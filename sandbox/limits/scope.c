@@ -37,6 +37,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/limits.h"
 #include "base/own.h"
 #include "sandbox/host/command.h"
 #include "sandbox/limits/cgroup_place.h"
@@ -115,7 +116,7 @@ static void add_call(struct words *words, const struct scope *scope,
     add(words, "true");
     add_property(words, "MemoryMax", "t", limits->memory_bytes);
     add_property(words, "MemorySwapMax", "t", 0);
-    add_property(words, "TasksMax", "t", limits->pids);
+    add_property(words, "TasksMax", "t", limits->pids + LIMIT_PIDS_SPARE);
     /* At log-out the manager waits this long after SIGTERM. */
     add_property(words, "TimeoutStopUSec", "t", 500000);
     if (limits->cpu_milli) {

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/own.h"
 #include "base/parse.h"
@@ -169,7 +170,10 @@ static void selftest_limits(const struct box *box, pid_t pid, struct selftest_ve
          BOX_PROTECTION_MEMORY,
          {"memory.limit_in_bytes", "memory.max"},
          (int64_t)limits->memory_bytes / page * page},
-        {CGROUP_PIDS, BOX_PROTECTION_PIDS, {"pids.max", "pids.max"}, limits->pids},
+        {CGROUP_PIDS,
+         BOX_PROTECTION_PIDS,
+         {"pids.max", "pids.max"},
+         limits->pids + LIMIT_PIDS_SPARE},
         {CGROUP_CPU, BOX_PROTECTION_CPU, {"cpu.cfs_quota_us", "cpu.max"}, -1},
     };
     for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {

@@ -193,7 +193,7 @@ class Outcomes(GuestCase):
             ("raise ModuleNotFoundError('x', name='sklearn.cluster')", "scikit-learn"),
             ("raise MemoryError", " of 1024 MiB is reached, "),
             ("raise MemoryError", "--memory"),
-            ("import errno; raise BlockingIOError(errno.EAGAIN, 'x')", " of 77 processes and threads is reached; "),
+            ("import errno; raise BlockingIOError(errno.EAGAIN, 'x')", " of 77 processes and threads, which all sessions share, is reached; "),
             ("import errno; raise OSError(errno.ENOSPC, 'x')", " is full; "),
             ("import socket; raise socket.gaierror(-2, 'x')", "network"),
         ):

@@ -160,7 +160,7 @@ class Report(Case):
         facts = {fact["fact"]: fact["text"] for fact in doctor()[1]["facts"]}
         self.assertIn(os.uname().release, facts["kernel"])
         self.assertIn("outside", facts["identity"] + "outside" * ("root" in facts["identity"]))
-        for name in ("paths", "workspace", "leftovers"):
+        for name in ("paths", "workspace", "sessions", "leftovers"):
             self.assertTrue(facts[name], name)
 
     def test_the_sandbox_has_its_own_keyring(self):

@@ -85,5 +85,47 @@ print(os.getpid() == pid)
         self.each(check)
 
 
+# Starts processes as long as that is possible, and again whenever one has ended.
+FORKS = """
+import os, time
+full = False
+while not os.path.exists('end'):
+    try:
+        if os.fork() == 0:
+            time.sleep(600)
+            os._exit(0)
+    except BlockingIOError:
+        if not full: open('full', 'w').close()
+        full = True
+        time.sleep(0.001)
+os.remove('end')
+"""
+
+
+class Processes(Case):
+    """Code that uses up all processes keeps nobody else from starting."""
+
+    def test_other_sessions_and_branches_start(self):
+        if not CONTAINER:
+            need_userns()
+        for name, options, wrap in variants():
+            with self.subTest(name), Server("--pids", "40", "--wait", "0.5", "--jobs", "2", *options, wrap=wrap) as server:
+                self.assert_ok(server.python("kept = 7"))
+                job = server.python(FORKS, wait_s=0, timeout_s=600)
+                self.assertTrue(job.status.kind.startswith("running"), job.text)
+                while server.read("full").is_error:
+                    pass
+                for _ in range(3):
+                    self.assert_prints(server.python("print(kept)", branch=True, wait_s=50), "7")
+                self.assert_prints(server.python("print(6 * 7)", session="new", wait_s=50), "42")
+                self.assert_prints(server.python("print(6 * 7)", fresh=True, wait_s=50), "42")
+                last = server.python("import os; os.fork()", session="new", wait_s=50)
+                self.assertIn("BlockingIOError", last.text)
+                self.assertIn("all sessions share", last.text)
+                self.assert_prints(server.python("print(6 * 7)", session="new", wait_s=50), "42")
+                server.write("end", "")
+                server.python("", job=1, wait_s=50)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -12,11 +12,13 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/limits.h"
 #include "base/own.h"
 #include "base/parse.h"
 #include "sandbox/programs/common/process_tree.h"
 #include "sandbox/programs/common/tags.h"
 #include "sandbox/programs/init/supervisor/notify_call.h"
+#include "sandbox/protocol/init_protocol.h"
 
 enum {
     RESOLVE_MS = 20, /* after this time an allowed fork is visible */
@@ -72,8 +74,13 @@ long handle_clone(const struct notify_call *call)
     uint32_t most = notify->settings.tasks_max;
     uint64_t now = clock_now_ns();
     notify->forked_ns = now;
+    struct tags tags = {};
     if (!most) {
         return NOTIFY_GO_ON;
+    }
+    if (notify->tasks >= most && tags_of(call->tid, &tags) == 0 &&
+        (tags.cell == 0 || tags.hard == WIRE_TAG_ZYGOTE)) { /* no code runs in the caller */
+        most += LIMIT_PIDS_SPARE;
     }
     /* Every fork since the last count was notified here, so there are no more tasks than these. */
     if (notify->tasks >= most) {

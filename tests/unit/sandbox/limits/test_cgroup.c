@@ -147,7 +147,7 @@ static void made_cgroup_has_its_limits_and_is_removed(void **)
         cgroup_remove(&cgroup);
         unit_skip("cgroup", cgroup.why[CGROUP_MEMORY]);
     }
-    expect_text(cgroup.controller_fd[CGROUP_PIDS], "pids.max", "17");
+    expect_text(cgroup.controller_fd[CGROUP_PIDS], "pids.max", "25");
     expect_text(cgroup.controller_fd[CGROUP_MEMORY],
                 cgroup.unified ? "memory.max" : "memory.limit_in_bytes", "67108864");
     int tasks[CGROUP_DIRECTORIES];

@@ -96,7 +96,7 @@ static void call_names_process_and_limits_and_passes_no_descriptor(void **)
     assert_non_null(strstr(said, " sandpiper-1-2.scope fail 8 "));
     assert_non_null(strstr(said, pid));
     assert_non_null(strstr(said, " Delegate b true "));
-    assert_non_null(strstr(said, " MemoryMax t 1073741824 MemorySwapMax t 0 TasksMax t 99 "));
+    assert_non_null(strstr(said, " MemoryMax t 1073741824 MemorySwapMax t 0 TasksMax t 107 "));
     assert_non_null(strstr(said, " CPUQuotaPerSecUSec t 500000 "));
     assert_null(strstr(said, "HOME="));
     assert_non_null(strstr(said, "\n/\n")); /* its working directory */
