@@ -13,6 +13,7 @@
 #include "base/fd.h"
 #include "base/own.h"
 #include "sandbox/checkpoint_policy.h"
+#include "sandbox/programs/common/objects.h"
 #include "sandbox/programs/common/process_tree.h"
 #include "sandbox/programs/common/reply.h"
 #include "sandbox/programs/common/tags.h"
@@ -185,6 +186,9 @@ void watch_reap(struct processes *processes)
                            SIGCONT); /* stopped by the guest: it could not continue by itself */
             }
             continue;
+        }
+        if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && !processes->guards) {
+            objects_drop_segments(); /* maybe they fill the memory that it was killed for */
         }
         if (!entry && pid != processes->zygote) {
             continue; /* an orphan of some session */

@@ -101,6 +101,31 @@ while not os.path.exists('end'):
 os.remove('end')
 """
 
+# Segments of System V's shared memory stay when nobody has them attached.
+SEGMENTS = """
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+libc.shmat.restype = ctypes.c_void_p
+libc.shmdt.argtypes = (ctypes.c_void_p,)
+while True:
+    number = libc.shmget(0, 1 << 20, 0o1600)
+    if number < 0: raise OSError(ctypes.get_errno(), 'shmget')
+    address = libc.shmat(number, None, 0)
+    ctypes.memset(address, 1, 1 << 20)
+    libc.shmdt(address)
+"""
+
+
+class Segments(Case):
+    def test_what_a_killed_process_left_kills_no_later_call(self):
+        if CONTAINER or not writable_cgroup("memory"):
+            self.skipTest("no writable cgroup: segments are refused")
+        with Server("--memory", f"{MEMORY_MIB}M") as server:
+            self.assert_ok(server.python("kept = 7", session="other"))
+            for _ in range(5):
+                self.assert_kind(server.python(SEGMENTS, timeout_s=120, _timeout=200), "out of memory")
+                self.assert_prints(server.python("print(kept, len(bytearray(b'x' * (60 << 20))) >> 20)", session="other"), "7 60")
+
 
 class Processes(Case):
     """Code that uses up all processes keeps nobody else from starting."""
