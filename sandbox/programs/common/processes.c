@@ -191,7 +191,10 @@ void watch_reap(struct processes *processes)
             objects_drop_segments(); /* maybe they fill the memory that it was killed for */
         }
         if (!entry && pid != processes->zygote) {
-            continue; /* an orphan of some session */
+            if (processes->on_other) { /* an orphan of some session, or the caller's own */
+                processes->on_other(pid, status);
+            }
+            continue;
         }
         if (entry) {
             *entry = (struct watched){};
@@ -246,8 +249,8 @@ static bool kill_belongs(const struct processes *processes, pid_t pid,
     if (id == request->tag || (tags.soft == session && tags.hard != session)) {
         return true;
     }
-    if (tags.hard == WIRE_TAG_ZYGOTE) {
-        return false; /* a session that is just being forked */
+    if (tags.hard >= WIRE_TAG_ZYGOTE) {
+        return false; /* a session that is just being forked, or a fork of init, above all tags */
     }
     for (uint32_t i = 0; id > 0 && i < request->tag_count && i < WIRE_TAGS; i++) {
         bool is_other_session = tags.hard != session; /* of which a new branch may be unknown */

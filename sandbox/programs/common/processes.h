@@ -26,6 +26,7 @@ struct processes {
     uint64_t epoll_item_bytes; /* what each counts as */
     uint32_t fills;            /* tag of the session that fills the memory, see WIRE_RANK; or 0 */
     int files_fd;              /* /proc/sys/fs/file-nr, proc(5); -1: none */
+    void (*on_other)(pid_t pid, int status); /* one that is not watched has exited; or NULL */
     struct watched watched[PROCESSES_WATCHED];
 };
 

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/attributes.h"
@@ -375,18 +376,46 @@ static int commit(const struct pending *p, const struct wire_request *request)
     return error;
 }
 
-/* Waits for the disk, which code can prolong. A fork that flushed and responded was lost where no
- * control group counts, and the response with it. */
+/* Processes that flush a file and give it its name. */
+static struct {
+    pid_t pid; /* 0: free */
+    uint32_t id;
+} commits[INIT_WRITES];
+
+/* A disk takes its time, which code can prolong, and this program watches memory meanwhile: so that
+ * is a separate process. The response follows its exit: it may be killed. */
 void files_commit(const struct wire_request *request)
 {
     struct pending *p = request->token ? pending_find(request->token) : NULL;
+    unsigned at = 0;
     if (!p) {
         reply_result(request->id, ENOENT);
         return;
     }
-    int error = commit(p, request);
+    while (at < INIT_WRITES && commits[at].pid) {
+        at++;
+    }
+    pid_t pid = at < INIT_WRITES ? fork() : -1;
+    if (pid == 0) {
+        _exit(commit(p, request)); /* no errno value is above 133 */
+    }
+    if (pid > 0) {
+        commits[at].pid = pid;
+        commits[at].id = request->id;
+    } else {
+        reply_result(request->id, commit(p, request));
+    }
     pending_close(p);
-    reply_result(request->id, error);
+}
+
+void files_reaped(pid_t pid, int status)
+{
+    for (unsigned i = 0; i < INIT_WRITES; i++) {
+        if (commits[i].pid == pid) {
+            commits[i].pid = 0;
+            reply_result(commits[i].id, WIFEXITED(status) ? WEXITSTATUS(status) : ENOMEM);
+        }
+    }
 }
 
 void files_abort(const struct wire_request *request)

@@ -90,6 +90,8 @@ void files_resolve(const struct init *init, const struct wire_request *request);
 void files_open_read(const struct wire_request *request);
 void files_open_write(const struct wire_request *request);
 void files_commit(const struct wire_request *request);
+/* A process that is not watched has exited: responds where it was one of a commit. */
+void files_reaped(pid_t pid, int status);
 void files_abort(const struct wire_request *request);
 /* fd: the directory for overflow files, which code cannot write to; -1: there is none. Taken */
 void files_keep_outputs(int fd);

@@ -239,6 +239,7 @@ int init_main(void)
     }
     assert(state.config);
     state.processes.guards = state.config->guards;
+    state.processes.on_other = files_reaped;
     state.processes.epoll_item_bytes = state.config->epoll_item_bytes;
     enum wire_step failed = state.config->guards ? supervisor_begin(&state) : WIRE_STEP_NONE;
     if (failed) {

@@ -171,6 +171,15 @@ class Files(Shared):
         self.server.python("import os; os._exit(1)")
         self.assertEqual(self.content("calm.txt"), "calm\n")
 
+    def test_a_write_arrives_while_sessions_end(self):
+        """What is killed with a session is no process that writes a file."""
+        for number in range(12):
+            fresh = self.server.start_call("run_python", code="import os, time\nif os.fork() == 0: time.sleep(60)", fresh=True)
+            writes = [self.server.start_call("write_file", path=f"beside{n}", content="x" * 20000) for n in range(5)]
+            for write in writes:
+                self.assertFalse(self.server.finish_call(write).is_error, number)
+            self.assertFalse(self.server.finish_call(fresh).is_error, number)
+
     def test_a_large_file_goes_both_ways(self):
         text = "0123456789abcde\n" * (1 << 18)
         self.assertFalse(self.server.write("large.txt", text).is_error)
