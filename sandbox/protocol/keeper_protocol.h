@@ -58,6 +58,7 @@ struct keep_states {
  * relative to the workspace. */
 enum {
     WIRE_KEPT_BACK = 'b',   /* is what it was */
+    WIRE_KEPT_CLOSED = 'c', /* the same, but for its owner alone */
     WIRE_KEPT_GONE = 'g',   /* is what it was: nothing */
     WIRE_KEPT_STAYS = 's',  /* something else has changed it since */
     WIRE_KEPT_MISSED = 'm', /* no copy was kept, or it could not be written */
@@ -70,6 +71,7 @@ enum {
 /* How many paths of each kind; the text has the names of the first ones. */
 struct wire_kept {
     uint32_t back;
+    uint32_t closed;
     uint32_t gone;
     uint32_t stays;
     uint32_t missed;

@@ -369,6 +369,10 @@ static void session_switched(void *arg, int error, const struct wire_kept *kept,
     if (!error) {
         append_kind(&back, "files back: ", WIRE_KEPT_BACK, kept->back, text, size);
         note_back(session, kept, text, size);
+        append_kind(&back,
+                    "back, but only for their owner, without an access control list that names "
+                    "users whom the sandbox does not know: ",
+                    WIRE_KEPT_CLOSED, kept->closed, text, size);
         append_kind(&back, "files removed: ", WIRE_KEPT_GONE, kept->gone, text, size);
         if (kept->applied > 0) {
             (void)buf_append_text(&back, " (what was applied to the user's directory stays there)");
@@ -389,7 +393,7 @@ static void session_switched(void *arg, int error, const struct wire_kept *kept,
         append_kind(&back, "written since by write_file and kept: ", WRITTEN, written->count,
                     written->text, written->size);
     }
-    if (session->current && (error || kept->back + kept->gone == 0)) {
+    if (session->current && (error || kept->back + kept->closed + kept->gone == 0)) {
         session_left_nothing(session);
     }
     if (session->current) {

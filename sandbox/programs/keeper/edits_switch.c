@@ -110,7 +110,11 @@ static enum put put_content(const struct edits_outcome *outcome, const struct ed
         now = (struct apply_facts){};
     }
     version_seen_as(keeper, wanted, &now);
-    return same || there->kept || there->kind != KIND_FILE ? PUT_BACK : PUT_FOR_GOOD;
+    bool closed = wanted->kind == KIND_FILE && now.mode && (now.mode & 077) == 0 &&
+                  (now.mode & ACCESSPERMS) != wanted->mode;
+    return closed                                            ? PUT_CLOSED
+           : same || there->kept || there->kind != KIND_FILE ? PUT_BACK
+                                                             : PUT_FOR_GOOD;
 }
 
 /* looks: somebody may have put something into the directory meanwhile. */

@@ -135,7 +135,9 @@ static void tell_put(void *arg, enum put put, const struct record *record)
         struct apply_facts facts;
         (void)place_look(telling->keeper->work_fd, record->path, &facts, NULL);
         telling->kept.applied += record->cow.applied;
-        if (facts.mode) {
+        if (put == PUT_CLOSED) {
+            tell_name(telling, WIRE_KEPT_CLOSED, record->path, &telling->kept.closed);
+        } else if (facts.mode) {
             tell_name(telling, WIRE_KEPT_BACK, record->path, &telling->kept.back);
         } else {
             tell_name(telling, WIRE_KEPT_GONE, record->path, &telling->kept.gone);

@@ -139,7 +139,8 @@ void states_look(struct keeper *keeper);
  * NULL. */
 enum put {
     PUT_BACK,
-    PUT_FOR_GOOD, /* the same, and of what was there is no copy */
+    PUT_CLOSED,   /* for its owner alone: its access control list could not be set */
+    PUT_FOR_GOOD, /* as PUT_BACK, and of what was there is no copy */
     PUT_STAYS,
     PUT_MISSED,
 };

@@ -64,11 +64,13 @@ static void set_times(int fd, int64_t mtime_ns)
     (void)futimens(fd, times);
 }
 
-/* Without its ACL the mode may give others more than before: then it gives them nothing. 0 or
- * -errno */
+enum { WITHOUT_ACL = 1 }; /* it names users whom the sandbox does not know */
+
+/* 0, WITHOUT_ACL or -errno */
 static int set_attributes(int fd, const struct version *version)
 {
     bool has_acl = false;
+    int result = 0;
     const char *at = version->attributes;
     for (const char *end = at + version->attributes_size; at < end;) {
         uint32_t size = 0;
@@ -78,19 +80,19 @@ static int set_attributes(int fd, const struct version *version)
         at += sizeof size;
         int r = attributes_set(fd, name, at, size);
         bool is_acl = strcmp(name, ATTRIBUTES_ACL) == 0;
-        if (r < 0 && is_acl) { /* it names users whom the sandbox does not know */
-            r = fchmod(fd, version->mode & (mode_t)S_IRWXU) < 0 ? -errno : 0;
-        }
-        if (r < 0) {
+        if (r < 0 && !is_acl) {
             return r;
         }
+        result = r < 0 ? WITHOUT_ACL : result;
         has_acl = has_acl || is_acl;
         at += size;
     }
-    return has_acl ? 0 : attributes_remove_acl(fd);
+    return has_acl ? result : attributes_remove_acl(fd);
 }
 
-/* Makes a file or symlink of that name, which nothing has. from_fd: of the content, else -1. */
+/* Makes a file or symlink of that name, which nothing has. from_fd: of the content, else -1. 0,
+ * WITHOUT_ACL: only its owner can use it, because the mode may give others more than they had, or
+ * -errno. */
 static int make(int dir_fd, const char *name, const struct version *version, int from_fd)
 {
     if (version->kind == KIND_LINK) {
@@ -107,8 +109,12 @@ static int make(int dir_fd, const char *name, const struct version *version, int
         r = -errno;
     }
     r = r ? r : set_attributes(fd, version); /* after the mode, which would change the ACL */
+    if (r == WITHOUT_ACL && fchmod(fd, version->mode & (mode_t)S_IRWXU) < 0) {
+        r = -errno;
+    }
     set_times(fd, version->mtime_ns);
-    return r ? r : fd_flush(fd);
+    int flushed = r < 0 ? r : fd_flush(fd);
+    return flushed < 0 ? flushed : r;
 }
 
 static int put_directory(int dir_fd, const char *name, const struct version *version,
@@ -195,6 +201,32 @@ static int take_name(int dir_fd, const char *temporary, const char *name,
                                                                                          : 0;
 }
 
+/* Writes the version over the file that has the name, and has an ACL that no new file can get. The
+ * version is on the disk under another name, until the file has it. 0 or -errno; then the file may
+ * have been changed. */
+static int write_over(int dir_fd, const char *name, const struct version *version,
+                      const struct apply_facts *expected)
+{
+    struct stat st;
+    defer_close int fd = openat(dir_fd, name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) < 0) {
+        return -errno;
+    }
+    struct apply_facts have = apply_facts_of(&st);
+    if (!apply_facts_equal(&have, expected) || st.st_nlink != 1 || fd_is_open(fd) > 0) {
+        return -ESTALE;
+    }
+    int r = fchmod(fd, version->mode) < 0 ? -errno : set_attributes(fd, version);
+    if (r) {
+        (void)fchmod(fd, st.st_mode & 07777);
+        return -EOPNOTSUPP;
+    }
+    r = fd_write_all(fd, version->data, version->bytes);
+    r = r ? r : ftruncate(fd, (off_t)version->bytes) < 0 ? -errno : 0;
+    set_times(fd, version->mtime_ns);
+    return r ? r : fd_flush(fd);
+}
+
 /* What has been given the name and is still what it was; else mode 0. */
 static struct apply_facts after_move(int dir_fd, const char *name, const struct apply_facts *before)
 {
@@ -213,6 +245,14 @@ static int put_at(int dir_fd, const char *name, const struct version *version, i
     }
     place_temporary_name(temporary);
     int r = make(dir_fd, temporary, version, from_fd);
+    if (r == WITHOUT_ACL && expected && S_ISREG(expected->mode) && from_fd < 0 &&
+        write_over(dir_fd, name, version, expected) == 0) {
+        (void)unlinkat(dir_fd, temporary, 0);
+        struct apply_facts over = facts_in(dir_fd, name);
+        *ret_put = over.inode == expected->inode ? over : (struct apply_facts){};
+        return 0;
+    }
+    r = r == WITHOUT_ACL ? 0 : r;
     struct apply_facts made = r < 0 ? (struct apply_facts){} : facts_in(dir_fd, temporary);
     if (r == 0 && expected) {
         r = take_name(dir_fd, temporary, name, expected);

@@ -166,7 +166,8 @@ static bool is_back(const struct keeper *keeper, const char *path, const struct 
     bool holds = version->kind == KIND_FILE || version->kind == KIND_LINK;
     bool has_mode = version->kind == KIND_FILE || version->kind == KIND_DIRECTORY;
     return kind_of_mode(facts.mode) == version->kind &&
-           (!has_mode || (facts.mode & 0777) == version->mode) &&
+           (!has_mode || (facts.mode & 0777) == version->mode ||
+            version_is_at(version, &facts)) && /* it was put there without its ACL */
            (!holds || has_content(keeper, path, &facts, version));
 }
 

@@ -221,6 +221,38 @@ class Undo(WrittenThrough):
         except OSError:
             self.assertEqual(os.stat(self.dir / "a").st_mode & 0o077, 0, line)
 
+    def test_an_undo_tells_what_became_of_an_acl(self):
+        """A file that is still there keeps it, and one that is gone comes back for its owner alone."""
+        entries = ((1, 6, 0xffffffff), (2, 6, 33), (4, 4, 0xffffffff), (0x10, 6, 0xffffffff), (0x20, 0, 0xffffffff))
+        acl = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
+        for code in ("open('a', 'w').write('code, and more than there was')", "open('a', 'a').write('code')",
+                     "os.chmod('a', 0o600); open('a', 'w').write('code')", "os.remove('a')",
+                     "open('b', 'w').write('code'); os.replace('b', 'a')"):
+            with self.subTest(code=code):
+                self.put("a", "as it was")
+                os.chmod(self.dir / "a", 0o640)
+                self.own("a", "as it was")
+                try:
+                    os.setxattr(self.dir / "a", "system.posix_acl_access", acl)
+                except OSError as error:
+                    self.skipTest(f"ACL: {error}")
+                with self.start() as server:
+                    self.assert_ok(server.python("x = 1"))
+                    self.assert_ok(server.python("import os; " + code))
+                    for _ in range(2):
+                        line = self.undo(server)
+                        self.assertEqual(self.read("a"), "as it was", line)
+                        self.assertNotIn("not reverted", line)
+                        if "system.posix_acl_access" in os.listxattr(self.dir / "a"):
+                            self.assertEqual(os.getxattr(self.dir / "a", "system.posix_acl_access"), acl)
+                            self.assertIn("files back: a", line)
+                        else:
+                            self.assertTrue("remove" in code or "replace" in code, line)
+                            self.assertEqual(os.stat(self.dir / "a").st_mode & 0o777, 0o600, line)
+                            self.assertIn("back, but only for their owner, without an access control list", line)
+                        self.assert_ok(server.python("x", restore="before-undo"))
+                (self.dir / "a").unlink(missing_ok=True)
+
     def test_write_file_keeps_an_acl(self):
         """Or refuses: without it, the mode's bits for the group would be those that the mask had."""
         self.own("a", "as it was")
