@@ -175,6 +175,16 @@ static bool session_is_being_branched(const struct session *session)
     return other && !session->transient;
 }
 
+/* An undo or restore that has begun completes, or variables and files were of two states. One that
+ * became a job does in any case: what stops it may be another one, which goes on from there. */
+static bool session_goes_back(const struct session *session)
+{
+    const struct run *run = session->current;
+    bool is_asked = run->request.undo || run->request.restore[0];
+    return (is_asked && !run->cancelled) || session_files_differ(session) ||
+           (session->files.waiting && run_fact(run, RUN_BACK)[0]);
+}
+
 /* NULL: the run waits for an event. */
 static session_step session_next_step(const struct session *session)
 {
@@ -184,7 +194,8 @@ static session_step session_next_step(const struct session *session)
     if (!run) {
         return next_without_run(session);
     }
-    if ((run->cancelled || run->stop) && session_life_can_abandon(session->state)) {
+    if ((run->cancelled || run->stop) && session_life_can_abandon(session->state) &&
+        !session_goes_back(session)) {
         return session_abandon;
     }
     if (run->request.reset && (at_rest || session->state == SESSION_FAILOVER)) {

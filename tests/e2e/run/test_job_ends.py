@@ -82,6 +82,20 @@ class Stops(JobCase):
             self.assert_process_ends(server, "own")
             self.assertTrue(self.is_alive(server, "earlier"))
 
+    def test_an_undo_that_is_a_job_completes_before_the_next(self):
+        """Also one that still waits for the state of the call before it to be saved."""
+        for turn in range(4):
+            with self.subTest(turn=turn), Server(*JOBS, "--memory", "2G") as server:
+                for code in ("x = 1; open('a', 'w').write('first')", "y = 2",
+                             "big = bytearray(b'x' * (400 << 20)); x = 3; open('a', 'w').write('second')"):
+                    self.assert_ok(server.python(code, wait_s=60))
+                first = server.start_call("run_python", code="print('never')", undo=True, wait_s=0)
+                second = server.start_call("run_python", code="print(x, open('a').read(), 'big' in globals())", undo=True, wait_s=60)
+                self.assertIn("running: job 1", server.finish_call(first).text)
+                result = server.finish_call(second, 120)
+                self.assertIn("1 first False", result.text)
+                self.assertIn("after <cell 2>", result.status.state)
+
     def test_a_job_that_has_ended(self):
         with Server(*JOBS) as server:
             job = self.begin(server, "print('result')")
