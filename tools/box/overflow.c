@@ -36,9 +36,12 @@ static void name_of(const char *stem, unsigned number, char out[LIMIT_OVERFLOW_N
     (void)snprintf(out, LIMIT_OVERFLOW_NAME_BYTES, "%s-%u.txt", stem, number);
 }
 
-void overflows_init(struct overflows *overflows, struct server_box *server_box)
+void overflows_init(struct overflows *overflows, struct server_box *server_box,
+                    void (*on_opened)(void *arg), void *arg)
 {
     *overflows = (struct overflows){.server_box = server_box,
+                                    .on_opened = on_opened,
+                                    .arg = arg,
                                     .most_bytes = box_spec_disk_bytes(server_box_spec(server_box)) /
                                                   LIMIT_OVERFLOW_PART};
 }
@@ -136,10 +139,13 @@ static void overflow_opened(void *arg, int error, int fd, const struct box_file 
 {
     struct overflow *overflow = arg;
     bool orphan = overflow->state == OVERFLOW_ORPHAN;
+    struct overflows *owner = overflow->owner;
+    owner->opening--;
     overflow->fd = fd;
     overflow->state = error || overflow->torn ? OVERFLOW_FAILED : OVERFLOW_OPEN;
     if (orphan) {
         overflow_free(overflow);
+        owner->on_opened(owner->arg);
         return;
     }
     if (overflow->state == OVERFLOW_OPEN) {
@@ -152,6 +158,7 @@ static void overflow_opened(void *arg, int error, int fd, const struct box_file 
     if (overflow->fn) {
         overflow_end(overflow);
     }
+    owner->on_opened(owner->arg);
 }
 
 struct overflow *overflow_begin(struct overflows *overflows, const char *stem, unsigned number,
@@ -176,6 +183,7 @@ struct overflow *overflow_begin(struct overflows *overflows, const char *stem, u
         return NULL;
     }
     overflows->last_number += number == 0;
+    overflows->opening++;
     return overflow;
 }
 

@@ -25,9 +25,14 @@ struct overflows {
         uint64_t size;
     } kept[16];
     unsigned kept_count;
+    unsigned opening; /* files that a result may name, and that init has not made yet */
+    void (*on_opened)(void *arg);
+    void *arg;
 };
 
-void overflows_init(struct overflows *overflows, struct server_box *server_box);
+/* on_opened: fewer are opening. */
+void overflows_init(struct overflows *overflows, struct server_box *server_box,
+                    void (*on_opened)(void *arg), void *arg);
 
 /* Begins the file STEM-NUMBER.txt with bytes. stem: static. number: 0: the next. on_open: the file
  * accepts output, or has failed. Returns NULL without a sandbox or memory. */

@@ -19,6 +19,17 @@
 
 #define ASKED_MOST_NS (LIMIT_ELICITATION_MS * CLOCK_NS_PER_MS)
 
+static void sessions_opened(void *arg)
+{
+    sessions_pump(arg);
+}
+
+static void sessions_on_opened(void *arg)
+{
+    struct sessions *sessions = arg;
+    loop_task_queue(sessions->loop, &sessions->opened, sessions_opened, sessions);
+}
+
 int sessions_new(struct loop *loop, struct server_box *server_box, struct sessions **ret_sessions)
 {
     struct sessions *sessions = calloc(1, sizeof *sessions);
@@ -27,7 +38,7 @@ int sessions_new(struct loop *loop, struct server_box *server_box, struct sessio
     }
     sessions->loop = loop;
     sessions->server_box = server_box;
-    overflows_init(&sessions->overflows, server_box);
+    overflows_init(&sessions->overflows, server_box, sessions_on_opened, sessions);
     *ret_sessions = sessions;
     return 0;
 }
@@ -55,6 +66,7 @@ void sessions_free(struct sessions *sessions)
         session_free(session);
     }
     loop_timer_disarm(&sessions->memory_timer);
+    loop_task_cancel(&sessions->opened);
     free(sessions);
 }
 

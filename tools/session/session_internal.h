@@ -98,6 +98,7 @@ struct sessions {
     struct session *list;
     unsigned count;
     struct overflows overflows;
+    struct loop_task opened; /* of files for output */
     struct loop_timer memory_timer;
     struct installs *installs;         /* NULL: nothing can be installed */
     struct tool_servers *tool_servers; /* NULL: there are none */

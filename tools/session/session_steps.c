@@ -235,6 +235,9 @@ static session_step session_next_step(const struct session *session)
     if (session_packages_need_check(session)) {
         return session_packages_check;
     }
+    if (session->owner->overflows.opening > 0) {
+        return NULL; /* a result may have named one, which the code opens */
+    }
     if (session->owner->files_looking > 0) {
         return NULL; /* what the code changes would be taken for another run's */
     }
