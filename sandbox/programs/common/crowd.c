@@ -30,7 +30,7 @@ static bool has_too_many_files(const struct processes *processes)
     uint64_t opened = strtoull(at, &at, 10);
     (void)strtoull(at, &at, 10);
     uint64_t most = strtoull(at, &at, 10);
-    return opened > most / 2 && objects_files(processes) > most / 4;
+    return opened > most / 2 && objects_has_files(processes, most / 4);
 }
 
 uint64_t crowd_bytes(const struct processes *processes, uint64_t sockets, uint64_t limit)

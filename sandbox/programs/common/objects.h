@@ -25,9 +25,9 @@ uint64_t objects_ticks(const struct processes *processes, uint64_t *ret_system);
 /* Changes with each page fault of a process, and with each process that comes or goes: while it
  * does not, no process has got a page. */
 uint64_t objects_faults(const struct processes *processes);
-/* The most files that all processes can have open or mapped: each mapping may be of one that is
+/* Whether all processes can have more files open or mapped: each mapping may be of one that is
  * closed. */
-uint64_t objects_files(const struct processes *processes);
+bool objects_has_files(const struct processes *processes, uint64_t most);
 /* Call it when this process is being killed. */
 void objects_forget(pid_t pid);
 /* Number of sockets in the sandbox's network: held, in transit in a message, or not yet accepted.
