@@ -434,7 +434,7 @@ def full_disk(session):
     part_of_memory = session.memory_limit and size >= session.memory_limit * 3 // 4
     flag = "--memory, of which it has three quarters" if part_of_memory else "--disk"
     other = ", or add --cow-store" if in_memory else ""
-    return "the disk%s is full; remove files, or the user can raise %s%s" % (mib(size), flag, other)
+    return "the disk%s, which all sessions share, is full; remove files, or the user can raise %s%s" % (mib(size), flag, other)
 
 
 def file_limit():

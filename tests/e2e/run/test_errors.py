@@ -150,8 +150,8 @@ class Hints(Shared):
         self.hinted("import socket\nsocket.create_connection(('1.1.1.1', 80), 2)", "no network")
         self.hinted("import urllib.request as u\nu.urlopen('http://example.com')", "no network")
         self.hinted("raise MemoryError", "limit of 1024 MiB", "--memory")
-        for arguments, disk in ((["--disk", "8M"], "the disk of 8 MiB is full; remove files, or the user can raise --disk"),
-                                (["--memory", "256M"], "the disk of 192 MiB is full; remove files, or the user can raise --memory")):
+        for arguments, disk in ((["--disk", "8M"], "the disk of 8 MiB, which all sessions share, is full; remove files, or the user can raise --disk"),
+                                (["--memory", "256M"], "the disk of 192 MiB, which all sessions share, is full; remove files, or the user can raise --memory")):
             with Server(*arguments) as server:
                 self.assertIn(disk, server.python("for n in range(999): open(f'/tmp/{n}', 'wb').write(bytes(10**6))").text)
         self.hinted("import threading, time\nfor _ in range(2000): threading.Thread(target=time.sleep, args=(.5,), daemon=True).start()",
