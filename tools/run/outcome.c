@@ -246,8 +246,11 @@ const char *outcome_end_text(const struct box_end *end, char out[64])
         return out;
     }
     (void)snprintf(out, 64, "%s%s",
-                   name                        ? "SIG"
-                   : end->kind == BOX_END_OOM  ? "out of memory"
+                   name ? "SIG"
+                   : end->kind == BOX_END_OOM
+                       ? end->blame == BOX_BLAME_ANOTHER
+                             ? "out of memory, which another session has filled"
+                             : "out of memory"
                    : end->kind == BOX_END_DISK ? "disk full"
                                                : "it was killed",
                    name ? name : "");

@@ -224,6 +224,18 @@ static void out_of_memory_says_how_much_there_was(void **)
         "restored to the state before this call]");
 }
 
+static void out_of_memory_says_that_another_session_has_filled_it(void **)
+{
+    run->end.outcome = RUN_OOM;
+    run->end.state = RUN_STATE_RESTORED;
+    run->end.process.used_bytes = 64 << 20;
+    run->end.process.limit_bytes = 64 << 20;
+    run->end.process.blame = BOX_BLAME_ANOTHER;
+    expect_status(
+        "[out of memory: used 64 of 64 MiB (--memory), which all sessions share: another "
+        "one has filled it | state: restored to the state before this call]");
+}
+
 static void only_a_whole_line_of_a_trace_is_a_place(void **)
 {
     static const char trace[] =
@@ -498,6 +510,7 @@ int main(void)
         RUN_TEST(timeout_says_its_limit_and_where_it_was),
         RUN_TEST(timeout_advises_what_can_help),
         RUN_TEST(out_of_memory_says_how_much_there_was),
+        RUN_TEST(out_of_memory_says_that_another_session_has_filled_it),
         RUN_TEST(only_a_whole_line_of_a_trace_is_a_place),
         RUN_TEST(crash_names_the_signal),
         RUN_TEST(other_outcomes_are_distinguished),
