@@ -4,6 +4,7 @@ The server sends the branch's descriptors on the session's socket. An idle sessi
 runs, the server wakes the checkpoint of the state before it, which takes the frame in its place and goes on sleeping.
 """
 import os
+import time
 import _signal
 import _socket
 
@@ -35,10 +36,13 @@ def fork(session, taken, mask, children, fork_process):
     mask, children: the signals that the session blocks, and the status of its children.
     """
     fields, fds = taken
-    try:
-        pid = fork_process()
-    except BaseException:  # no more processes: the server learns it when the descriptors are closed
-        pid = 0
+    pid = 0
+    for pause in load("zygote").PAUSES_S:  # processes of earlier branches may still be ending
+        try:
+            pid = fork_process()
+            break
+        except BaseException:  # no more processes: at last the server learns it when the descriptors are closed
+            time.sleep(pause)
     if pid is None:
         try:
             serve(session, fields, fds, mask, children)
@@ -88,4 +92,5 @@ def from_checkpoint(session, mask, children):
     taken = take(session.control)
     while taken is not None:
         fork(session, taken, mask, children, orphan.fork_suspended)
+        orphan.wait()  # else each branch leaves a dead process until the session ends
         taken = take(session.control)

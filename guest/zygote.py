@@ -20,9 +20,9 @@ from errno import ETOOMANYREFS
 CONTROL_FD = 3
 RULESET_FD = 5  # of the Landlock domain that each session makes for itself; absent where there is no Landlock
 IDLE_S = 0.02  # a call should have the processor to itself
-# The kernel closes a dead session's descriptors that were in flight a moment later, unix(7), and
-# counts them until then.
-FLIGHT_PAUSES_S = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+# The kernel closes a dead session's descriptors that were in flight a moment later, unix(7), and counts them until then; as
+# it does processes that end.
+PAUSES_S = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 # In this order what each call writes is on fewest pages.
 ALWAYS = ("orphan", "descriptors", "session", "opening", "stack", "watch")
 SELDOM = (
@@ -128,7 +128,7 @@ class Spare:
         for key, value in fields.items():
             parts += (key, value)
         try:
-            for pause in FLIGHT_PAUSES_S:
+            for pause in PAUSES_S:
                 try:
                     self.socket.sendmsg([frames.pack(parts)], frames.rights(fds))
                     return True
@@ -144,10 +144,12 @@ class Spare:
 def start_session(control, spare, options, notes, fields, fds):
     if spare is not None and spare.take(fields, fds):
         return
-    try:
-        Spare(control, options, notes, fds).take(fields, fds)
-    except OSError:
-        pass  # no more processes are possible: the server waits for the session, and then gives it up
+    for pause in PAUSES_S:
+        try:
+            Spare(control, options, notes, fds).take(fields, fds)
+            return
+        except OSError:  # no more processes are possible: at last the server gives the session up
+            time.sleep(pause)
 
 
 def reseed():
