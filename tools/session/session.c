@@ -174,6 +174,11 @@ void session_done(struct session *session, const struct fate *fate)
 {
     struct run *run = session->current;
     run_take_fate(run, fate);
+    if (run->request.save[0] && !run_fact(run, RUN_SAVED)[0] && run->end.outcome != RUN_REFUSED) {
+        run_addf(run, RUN_SAVED, "not saved");
+        run_addf(run, RUN_UNSAVED, "the %s",
+                 run->stop == RUN_STOP_REQUESTED ? "job was stopped" : "call failed");
+    }
     session_keep_output(session);
     session_calls_end(session);
     if (run->overflow) {

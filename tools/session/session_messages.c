@@ -38,16 +38,14 @@ static const char *awaited(enum session_state state)
 static void session_result_taken(struct session *session)
 {
     struct run *run = session->current;
-    bool saves = run->request.save[0] && !run_is_error(run) && !run->cancelled;
+    bool saves = run->request.save[0] && !run_is_error(run) && !run->cancelled &&
+                 run->stop != RUN_STOP_REQUESTED;
     if (saves && session_checkpoint(session) == BOX_CHECKPOINT_AWAITED) {
         session_save(session);
         return;
     }
     if (saves) {
         session_name_state(session);
-    } else if (run->request.save[0]) {
-        run_addf(run, RUN_SAVED, "not saved");
-        run_addf(run, RUN_UNSAVED, "the call failed");
     }
     session_enter(session, SESSION_IDLE);
     session_done(session, &session->fate);

@@ -54,6 +54,23 @@ class Stops(JobCase):
                     self.assertEqual(result.status.state, RESTORED, result.text)
                     self.assert_prints(server.python("print(x)", session=session), "1")
 
+    def test_what_is_stopped_gets_no_name(self):
+        """Not even where the code takes the interrupt for its end."""
+        for code, how in (("time.sleep(600)", {"stop": True}), ("try: time.sleep(600)\nexcept KeyboardInterrupt: pass", {"stop": True}),
+                          ("time.sleep(600)", {"undo": True}), ("time.sleep(600)", {"restore": "kept"}), ("time.sleep(600)", {"reset": True}),
+                          ("import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass", {"stop": True})):
+            with self.subTest(code, how=how), Server(*JOBS) as server:
+                self.assert_ok(server.python("x = 1", checkpoint="kept"))
+                job = self.begun(server, "x = 2\n" + code, checkpoint="half")
+                if "stop" in how:
+                    result = self.stop(server, job)
+                else:
+                    self.assertFalse(server.python("1", **how).is_error)
+                    result = self.poll(server, job)
+                self.assertRegex(result.text, r"\[(stopped: job|ok) ")
+                self.assertIn('checkpoint: not saved as "half": the job was stopped', result.text)
+                self.assertNotIn('"half"', server.python("1", restore="unknown").text)
+
     def test_its_processes_end_with_it(self):
         """Those of earlier cells do not."""
         with Server(*JOBS) as server:
