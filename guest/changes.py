@@ -62,34 +62,45 @@ def flush(namespace):
             pass  # closed, detached, or the disk is full
 
 
-def reopen(root, names, result):
+def reopen(session, names, result):
     """Lets descriptors that stayed with the file as it was before an undo refer to the one that the undo has put there.
 
-    As the variables went back, so do files that they have open. SQLite refuses to write then, and is named.
+    As the variables went back, so do files that they have open, with their locks. A connection of SQLite's knows better
+    than its files, and is cut off.
     """
-    names, replaced = os.fsdecode(names).split("\0"), []
-    for fd in load("descriptors").all_open():
+    locks, descriptors = load("locks"), load("descriptors")
+    names, found, databases = os.fsdecode(names).split("\0"), [], set()
+    for fd in descriptors.all_open():
         try:
             path = os.readlink("/proc/self/fd/%d" % fd)
             whole = path.removesuffix(" (deleted)")
-            name = whole.removeprefix(root + "/")
+            name = whole.removeprefix(session.root + "/")
             if name == whole or name not in names and names[0] or path == whole or os.fstat(fd).st_nlink:
                 continue
-            if not stat.S_ISREG(os.lstat(whole).st_mode):
-                continue
-            position, flags = os.lseek(fd, 0, os.SEEK_CUR), load("native").flags_of(fd)
-            new = os.open(whole, flags | os.O_NOFOLLOW)
+            flags = load("native").flags_of(fd)
+            if locks.is_database(locks.database_of(whole)):
+                databases.add(locks.database_of(whole))
+            elif stat.S_ISREG(os.lstat(whole).st_mode) and not flags & os.O_PATH:
+                found.append((fd, name, whole, flags, locks.held.get(fd) or locks.locks_of(fd, os.getpid())))
+        except (OSError, ValueError):
+            pass  # it is closed, or gone
+    replaced = {}
+    for fd, name, whole, flags, _ in found:
+        try:
+            position, new = os.lseek(fd, 0, os.SEEK_CUR), os.open(whole, flags | os.O_NOFOLLOW)
             os.lseek(new, position, os.SEEK_SET)
             os.dup2(new, fd, os.get_inheritable(fd))
             os.close(new)
-            replaced.append(name)
-        except (OSError, ValueError):
-            pass  # it is closed, or gone
-    replaced = list(dict.fromkeys(replaced))
+            replaced[name] = None
+        except OSError:
+            pass
+    locks.lost.update((fd, whole) for fd, name, whole, _, rows in found if name in replaced and not locks.take(fd, rows))
+    descriptors.with_spare(locks.cut_off, databases)
+    locks.say(session, result)
+    replaced = list(replaced)
     if replaced:
         more = " and %d more" % (len(replaced) - SHOWN) if len(replaced) > SHOWN else ""
-        result += ("note", "open files now refer to the restored ones: %s%s; connect to databases among them again"
-                   % (", ".join(replaced[:SHOWN]), more))
+        result += ("note", "open files now refer to the restored ones: %s%s" % (", ".join(replaced[:SHOWN]), more))
 
 
 def report(session, result, started):

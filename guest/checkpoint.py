@@ -217,6 +217,8 @@ def fork(session, mask, children):
     """Returns the copy's pid, 0 if there is none, and None in a copy that has woken."""
     try:
         more = descriptors.are_more()
+        if more:
+            load("locks")  # once, and not in each copy
         return orphan.fork(sleep, (session, mask, children, more), not session.tied_to and not more)
     except BaseException:
         return 0

@@ -96,7 +96,9 @@ def let_go(maker, keep=()):
     found = {fd: os.fstat(fd) for fd in all_open() if fd not in OURS and fd not in keep}
     kinds = {fd: kind_of(fd, what, maker) for fd, what in found.items() if not os.path.samestat(what, dead)}
     find_whole(kinds, found)
-    note_places([fd for fd, kind in kinds.items() if kind == "place"], found)
+    placed = [fd for fd, kind in kinds.items() if kind == "place"]
+    note_places(placed, found)
+    load("locks").note([fd for fd in placed if stat.S_ISREG(found[fd].st_mode)], maker)
     for fd, kind in kinds.items():
         inheritable = os.get_inheritable(fd)
         if kind == "place":
@@ -230,16 +232,25 @@ def come_back(session):
         table.clear()
 
 
-def begin_call(session):
-    """In the first call after that: its processes are not to block signals. Its result names what did not come back."""
+def begin_call(session, names):
+    """In the first call after that: its result names what did not come back. names: of files that an undo has put back."""
     closed, session.came_back = session.came_back, None
-    _signal.pthread_sigmask(_signal.SIG_UNBLOCK, session.held)
+    if closed is not None:
+        begin_anew(session, closed)
+    if names is not None:
+        load("changes").reopen(session, names, session.package_notes)
+    load("locks").held.clear()
+
+
+def begin_anew(session, closed):
+    _signal.pthread_sigmask(_signal.SIG_UNBLOCK, session.held)  # its processes are not to block signals
     try:
         load("heal").begin_anew(session)
     finally:
         _signal.pthread_sigmask(_signal.SIG_BLOCK, session.held)
     say(session, set(filter(is_dead, gone)), "their connections do not come back")
     say(session, closed, "their files cannot be opened again")
+    load("locks").say(session, session.package_notes)
     gone.clear()
 
 
@@ -256,6 +267,7 @@ def open_all(closed):
             socket.setblocking(blocks)
     for fd, rows in watches.items():
         watch_again(fd, rows or ())
+    load("locks").take_again()
 
 
 def put_back(socket, data):
@@ -294,11 +306,20 @@ def watch_again(fd, rows):
 
 def say(session, fds, what):
     """Of what libraries hold without a variable nobody can make use."""
-    names = ["%s (%s)" % (name[:60], name_of(type(value))) for name, value in list(session.namespace.items())[:VARIABLES]
-             if type(name) is str and any(holds(part, fds) for part in parts_of(value))]
-    more = " and %d more" % (len(names) - SHOWN) if len(names) > SHOWN else ""
+    names = names_of(session, fds) if fds else ""
     if names:
-        session.package_notes += ("note", ", ".join(names[:SHOWN]) + more + ": " + what)
+        session.package_notes += ("note", names + ": " + what)
+
+
+def names_of(session, fds):
+    return named(session, lambda part: holds(part, fds))
+
+
+def named(session, is_meant):
+    """The variables of which that holds, or of what is in them."""
+    names = ["%s (%s)" % (name[:60], name_of(type(value))) for name, value in list(session.namespace.items())[:VARIABLES]
+             if type(name) is str and any([is_meant(part) for part in parts_of(value)])]
+    return ", ".join(names[:SHOWN]) + (" and %d more" % (len(names) - SHOWN) if len(names) > SHOWN else "")
 
 
 def name_of(kind):

@@ -130,7 +130,7 @@ def flags_of(fd):
     return flags
 
 
-setvbuf, fflush, syscall, prctl, fcntl = functions("setvbuf", "fflush", "syscall", "prctl", "fcntl")
+setvbuf, fflush, syscall, prctl, fcntl, flock = functions("setvbuf", "fflush", "syscall", "prctl", "fcntl", "flock")
 if library:
     pointer, size = simple("P"), simple("L")
     (mmap,) = functions("mmap", _restype_=pointer)

@@ -203,11 +203,8 @@ class Session:
         result, value, error = ["result", "status", "ok"], None, None
         if not warm_up:
             self.take_packages(fields)
-            if self.came_back is not None:
-                self.guard(self.package_notes, "what came back", enter, load("descriptors").begin_call, self)
-            if "files_back" in fields:
-                self.guard(self.package_notes, "open files", changes.reopen, self.root, fields["files_back"],
-                           self.package_notes)
+            if self.came_back is not None or "files_back" in fields:
+                self.guard(self.package_notes, "what came back", enter, load("descriptors").begin_call, self, fields.get("files_back"))
             result, self.package_notes = result + self.package_notes, []
             begun = ("begun", "cell", self.cell)
             if self.lacks_threads:
