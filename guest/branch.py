@@ -74,15 +74,16 @@ def serve(session, fields, fds, mask, children):
     session.serve(control, session.inode)
 
 
-def fork_apart(session, fds):
+def fork_apart(session, fds, mask):
     descriptors = load("descriptors")
+    load("apart").note(session, mask)
     return orphan.fork(lambda _: session.guard([], "descriptors", descriptors.with_spare, descriptors.let_go, session.pid, fds))
 
 
 def from_session(session, fields, fds):
     """An idle session was asked for a branch."""
     mask = _signal.pthread_sigmask(_signal.SIG_SETMASK, load("checkpoint").ALL_SIGNALS)
-    fork(session, (fields, fds), mask, load("checkpoint").children_status(), lambda: fork_apart(session, fds))
+    fork(session, (fields, fds), mask, load("checkpoint").children_status(), lambda: fork_apart(session, fds, mask))
     orphan.wait()
     _signal.pthread_sigmask(_signal.SIG_SETMASK, mask)
 

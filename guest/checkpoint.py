@@ -23,6 +23,7 @@ theirs = IMPORTED["os"]  # the os that code sees
 lost = {}  # the wait status of children of processes that this one has replaced; None: of any of them
 orphan = load("orphan")
 descriptors = load("descriptors")
+apart = load("apart")
 branch = load("branch")
 
 
@@ -89,6 +90,7 @@ def make(session, control, cell):
         forget_helpers()
         lose(children)
         descriptors.come_back(session)
+        session.guard([], "locks", apart.unlock, session)
         copy = fork(session, mask, children)
     if copy:
         session.warm_up()  # meanwhile the copy starts
@@ -216,6 +218,7 @@ def other_threads():
 def fork(session, mask, children):
     """Returns the copy's pid, 0 if there is none, and None in a copy that has woken."""
     try:
+        apart.note(session, mask)
         more = descriptors.are_more()
         if more:
             load("locks")  # once, and not in each copy

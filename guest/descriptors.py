@@ -6,12 +6,13 @@ lets go, and opens anew when it comes back:
 
 - Of a regular file, and of a pipe with both ends in the session, it holds the place alone (O_PATH): no lock, no position,
   no reader and no writer. It knows how and where each was open.
-- A pair of sockets with both ends in the session, such as an event loop's own, becomes a new pair with the same in it,
-  and an epoll instance a new one that watches the same.
+- A pair of sockets with both ends in the session, such as an event loop's own, becomes a new pair with the same in it, a
+  counter (eventfd) a new one, and an epoll instance a new one that watches the same.
 - Of any other pipe, socket or terminal a dead socket takes the number, which reads as the end of a file: who is at the
   other end belongs to the session, and ends with it. The next result names the variables.
 
-What has no other end (directories, devices, counters, timers) stays shared.
+What has no other end (directories, devices) stays shared; where a later call can have changed what it is (counters, timers,
+watches), the next result names it.
 """
 import os
 import stat
@@ -33,11 +34,13 @@ PEEK = _socket.MSG_PEEK | _socket.MSG_DONTWAIT
 IN_PAIR_MAX = 1 << 20  # bytes that are looked for in an end of a pair
 SHOWN = 5  # variables whose connections do not come back
 VARIABLES, WIDTH, DEPTH = 2000, 100, 3  # of the search for them
-NUMBERS = ("fd", "_fd", "_handle", "child_fd")  # attributes that hold a descriptor as a number
+NUMBERS = ("fd", "_fd", "_handle", "child_fd", "_inotify_fd")  # attributes that hold a descriptor as a number
 HOLDERS = (_socket.socket, FileIO, BufferedReader, BufferedWriter, BufferedRandom, TextIOWrapper)
 places = {}  # descriptor → (flags, position or None, whether children inherit it, of which it is a duplicate or None)
 pairs = []  # (type, and for each end its descriptors, whether it blocks, and what is in it)
 watches = {}  # descriptor of an epoll instance → what it watches, or None if that is not known
+counters = {}  # descriptor of an eventfd → (what it counts, flags)
+shared = {}  # descriptor of what all states have in common → what it is
 gone = {}  # descriptor → whether who reads it takes the end of a file for what it is
 
 
@@ -90,7 +93,7 @@ def with_spare(step, *arguments):
 
 def let_go(maker, keep=()):
     """In a fork of the process maker. keep: what the fork needs itself."""
-    for table in places, pairs, watches:
+    for table in places, pairs, watches, counters, shared:
         table.clear()
     dead = os.fstat(frames.DEAD_FD)
     found = {fd: os.fstat(fd) for fd in all_open() if fd not in OURS and fd not in keep}
@@ -119,8 +122,16 @@ def kind_of(fd, found, maker):
         return "end" if os.major(found.st_rdev) in TERMINALS else ""
     if stat.S_ISSOCK(mode):
         return "pair" if is_of_pair(fd, maker) else "end"
-    if not stat.S_IFMT(mode) and os.readlink("/proc/self/fd/%d" % fd) == "anon_inode:[eventpoll]":
-        watches[fd] = watched_by(fd)
+    if not stat.S_IFMT(mode):
+        kind = os.readlink("/proc/self/fd/%d" % fd).removeprefix("anon_inode:").strip("[]")
+        if kind == "eventpoll":
+            watches[fd] = watched_by(fd)
+        elif kind == "eventfd" and hasattr(os, "eventfd") and (lines := lines_about(fd)):
+            values = {words[0]: words[-1] for words in lines}
+            counters[fd] = int(values[b"eventfd-count:"], 16), native.flags_of(fd) & os.O_NONBLOCK | int(
+                values.get(b"eventfd-semaphore:", b"0"))
+        elif kind in ("eventfd", "timerfd", "inotify"):
+            shared[fd] = kind
     return ""
 
 
@@ -196,9 +207,13 @@ def note_places(fds, found):
 def put(fd, flags, inheritable, position=None):
     """Opens the same file once more, under the same number."""
     new = os.open("/proc/self/fd/%d" % fd, flags)
+    if position is not None:
+        os.lseek(new, position, os.SEEK_SET)
+    replace(new, fd, inheritable)
+
+
+def replace(new, fd, inheritable):
     try:
-        if position is not None:
-            os.lseek(new, position, os.SEEK_SET)
         os.dup2(new, fd, inheritable)
     finally:
         os.close(new)
@@ -208,18 +223,21 @@ def watched_by(fd):
     """(descriptor, events, data) of each that an epoll instance watches, proc_pid_fdinfo(5); None: not known."""
     if os.uname().machine not in EPOLL_CTL or not native.library:
         return None
-    rows = []
-    try:
-        with open("/proc/self/fdinfo/%d" % fd, "rb", 0) as file:
-            lines = file.readall().splitlines()
-    except OSError:
-        return None
-    for line in lines:
-        words = line.replace(b":", b": ").split()
+    rows, lines = [], lines_about(fd)
+    for words in lines or ():
         if words[0] == b"tfd:" and is_open(int(words[1])):
             if os.fstat(int(words[1])).st_ino == int(words[words.index(b"ino:") + 1], 16):
                 rows.append((int(words[1]), int(words[3], 16), int(words[5], 16)))
-    return rows
+    return None if lines is None else rows
+
+
+def lines_about(fd):
+    """The words of each line; None: there is no /proc."""
+    try:
+        with open("/proc/self/fdinfo/%d" % fd, "rb", 0) as file:
+            return [line.replace(b":", b": ").split() for line in file.readall().splitlines()]
+    except OSError:
+        return None
 
 
 def come_back(session):
@@ -228,7 +246,7 @@ def come_back(session):
     session.guard([], "descriptors", with_spare, open_all, closed)
     session.came_back = closed
     session.lacks_threads = bool(load("orphan").lost_threads)
-    for table in places, pairs, watches:
+    for table in places, pairs, watches, counters:
         table.clear()
 
 
@@ -251,6 +269,7 @@ def begin_anew(session, closed):
     say(session, set(filter(is_dead, gone)), "their connections do not come back")
     say(session, closed, "their files cannot be opened again")
     load("locks").say(session, session.package_notes)
+    load("apart").begin_call(session, session.package_notes)
     gone.clear()
 
 
@@ -265,6 +284,8 @@ def open_all(closed):
             for fd, inheritable in fds:
                 os.dup2(socket.fileno(), fd, inheritable)
             socket.setblocking(blocks)
+    for fd, (count, flags) in () if None in watches.values() else counters.items():
+        replace(os.eventfd(count, flags), fd, os.get_inheritable(fd))
     for fd, rows in watches.items():
         watch_again(fd, rows or ())
     load("locks").take_again()

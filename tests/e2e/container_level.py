@@ -44,6 +44,8 @@ DIFFERENCES = {
     "test_compat.Library.test_tls_over_loopback": NO_NETWORK,
     "test_descriptors.Named.test_variables_whose_connections_are_gone": NO_NETWORK,
     "test_descriptors.Numbers.test_any_number_of_open_files": SHARED,
+    "test_failover.Failover.test_a_recursive_lock_of_a_process_that_is_gone": SHARED,
+    "test_failover.Failover.test_what_no_state_has_for_itself_is_named": SHARED,
     "test_failover.Failover.test_joblibs_tracker_is_started_again": SHARED,
     "test_failover.Failover.test_pools_have_workers_again": SHARED,
     "test_fallbacks.Calls.test_a_missing_call_with_a_fallback_is_replaced": MUST,

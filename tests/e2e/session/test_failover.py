@@ -9,6 +9,7 @@ import unittest
 from client import Case, Server, once
 
 PYTHON = "/usr/bin/python3"
+SHARED = "which undo and restore do not take back, and which a branch shares"
 DIE = "\nimport os; os.kill(os.getpid(), 9)"
 
 KEPT = {
@@ -44,6 +45,21 @@ KEPT = {
         "os.write(w, b'new'); print(b.recv(3), os.read(r, 9))", "b'old' b'new'"),
     "positions in files": (
         "open('r', 'w').write('abcdef'); f = open('r', 'rb', 0); f.read(1)", "f.read(2)", "print(f.read(1))", "b'b'"),
+    "interval timers": (
+        "import signal\n_ = signal.signal(signal.SIGALRM, lambda *_: print('alarm')); _ = signal.setitimer(signal.ITIMER_REAL, 900, 5)\n"
+        "_ = signal.setitimer(signal.ITIMER_PROF, 700)", "signal.setitimer(signal.ITIMER_REAL, 0); signal.alarm(90)",
+        "print([[round(each, -2) for each in signal.getitimer(which)] for which in (0, 1, 2)])\n"
+        "_ = signal.setitimer(signal.ITIMER_REAL, 0.01); signal.pause()", "[[900.0, 0.0], [0.0, 0.0], [700.0, 0.0]]\nalarm"),
+    "signals that it blocks and that have come": (
+        "import os, signal; _ = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM]); os.kill(os.getpid(), signal.SIGTERM)",
+        "signal.sigwait([signal.SIGTERM])", "print(signal.sigpending(), int(signal.sigwait([signal.SIGTERM])))",
+        "{<Signals.SIGTERM: 15>} 15"),
+    "locks of multiprocessing": (
+        "import multiprocessing as mp\nl, mine, pool = mp.Lock(), mp.Lock(), mp.Pool(1); mine.acquire(); pool.map(abs, [-1])",
+        "p = mp.get_context('fork').Process(target=l.acquire); p.start(); p.join()",
+        "print(l.acquire(timeout=20), mine.acquire(timeout=0.01), pool.map(abs, [-1]))", "True False [1]"),
+    "a counter between threads": (
+        "import ctypes, os; e = ctypes.CDLL(None).eventfd(3, 0)", "os.read(e, 8)", "print(int.from_bytes(os.read(e, 8), 'little'))", "3"),
     "generators and what a file has not written yet": (
         "g = iter(range(9)); next(g); f = open('w.txt', 'w'); f.write('one')", "next(g); f.write('two')",
         "f.close(); print(next(g), open('w.txt').read())", "1 one"),
@@ -68,10 +84,6 @@ LOST = {
     "child processes": (
         "import subprocess; p = subprocess.Popen(['sleep', '100'])", "",
         "import os\ntry: os.kill(p.pid, 0); print('lives')\nexcept ProcessLookupError: print('gone')", "gone"),
-    "interval timers": (
-        "import signal; signal.signal(signal.SIGALRM, lambda *_: None); signal.setitimer(signal.ITIMER_REAL, 100)", "",
-        "print(signal.getitimer(signal.ITIMER_REAL))", "(0.0, 0.0)"),
-    "old contents of shared memory": ("import mmap; m = mmap.mmap(-1, 1); m[0] = 1", "m[0] = 2", "print(m[0])", "2"),
     "connections": (
         "import socket; s = socket.create_server(('127.0.0.1', 0)); c = socket.create_connection(s.getsockname())\n"
         "d, _ = s.accept()", "c.sendall(b'old'); d.recv(3)", "print(c.recv(3), d.recv(3))", "b'' b''"),
@@ -81,6 +93,22 @@ LOST = {
         "try: db.commit()\nexcept sqlite3.ProgrammingError: pass\n"
         "again = sqlite3.connect('e.db')\nprint(again.execute('select x from t').fetchall(), "
         "again.execute('pragma integrity_check').fetchall())", "[(2,)] [('ok',)]"),
+}
+NAMED = {  # the code before; what its first results name
+    "memory that was mapped": (
+        "import mmap, os; f = open('shared', 'w+b'); f.truncate(9); held = {'m': [mmap.mmap(f.fileno(), 9)]}; n = memoryview(held['m'][0])\n"
+        "read = mmap.mmap(f.fileno(), 9, access=mmap.ACCESS_READ); copied = mmap.mmap(f.fileno(), 9, access=mmap.ACCESS_COPY)\n"
+        "private = mmap.mmap(-1, 9, flags=mmap.MAP_PRIVATE); anonymous = mmap.mmap(-1, 9)",
+        "held (dict), n (memoryview), anonymous (mmap.mmap): shared memory, " + SHARED),
+    "memory of multiprocessing": (
+        "import multiprocessing as mp\nfrom multiprocessing.shared_memory import SharedMemory\n"
+        "a = mp.Array('i', 3); v = mp.Value('i'); e = mp.Event(); q = mp.Queue(); s = SharedMemory(create=True, size=9)",
+        "a (multiprocessing.sharedctypes.SynchronizedArray), v (multiprocessing.sharedctypes.Synchronized), "
+        "s (multiprocessing.shared_memory.SharedMemory): shared memory, " + SHARED),
+    "a timer of a library": ("import ctypes; t = ctypes.c_void_p(); _ = ctypes.CDLL('librt.so.1').timer_create(0, None, ctypes.byref(t))",
+                             "timers of timer_create are gone: create them again"),
+    "a timer with a descriptor": (
+        "import ctypes\nclass Timer: fd = -1\nt = Timer(); t.fd = ctypes.CDLL(None).timerfd_create(1, 0)", "t (Timer): timerfd, " + SHARED),
 }
 NUMERIC = {
     "numpy and its threads": (
@@ -135,6 +163,27 @@ class Failover(Case):
             for name, row in rows.items():
                 with self.subTest(name):
                     self.play(server, *row)
+
+    def test_what_no_state_has_for_itself_is_named(self):
+        """Once, by the first call of what has come back and by each branch."""
+        with Server() as server:
+            for name, (before, expected) in NAMED.items():
+                with self.subTest(name):
+                    self.assert_ok(server.python(before, reset=True))
+                    self.assertIn(f'note: "{expected}"', server.python("1", branch=True).status.line)
+                    self.assertNotIn("note", server.python("1").status.line)
+                    server.python(DIE)
+                    self.assertIn(f'note: "{expected}"', server.python("1").status.line)
+                    self.assertNotIn("note", server.python("2").status.line)
+                    self.assertIn(f'"{expected}"', server.python("1", undo=True).status.line)
+
+    @once
+    def test_a_recursive_lock_of_a_process_that_is_gone(self):
+        with Server() as server:
+            self.assert_ok(server.python("import multiprocessing as mp; l = mp.RLock()"))
+            server.python("p = mp.get_context('fork').Process(target=l.acquire); p.start(); p.join()" + DIE)
+            self.assertIn("l (multiprocessing.synchronize.RLock): locked by a process or thread that is gone; make it anew",
+                          server.python("1").status.line)
 
     def test_kept_after_failover(self):
         self.play_all(KEPT)

@@ -1,0 +1,130 @@
+"""What a state has not copied: memory that it shares with all others, and timers, which a fork starts without.
+
+Interval timers go on with what was left when the state was kept. What cannot go on, or back, the first result names.
+"""
+import os
+import _signal
+
+try:
+    from _ctypes import Array
+except ImportError:  # a trimmed Python
+    Array = None
+
+descriptors = load("descriptors")
+native = load("native")
+OURS = _signal.SIGINT, _signal.SIGUSR1, _signal.SIGUSR2, _signal.SIGURG
+TIMERS = _signal.ITIMER_REAL, _signal.ITIMER_VIRTUAL, _signal.ITIMER_PROF
+OVERRUN = {"x86_64": 225, "aarch64": 109}.get(os.uname().machine)  # timer_getoverrun(2), which fails where there is no timer
+SEMAPHORES, WAL_INDEX = "/dev/shm/sem.", "-shm"  # of multiprocessing; of SQLite, see locks.py
+NAMELESS = "/dev/zero (deleted)", ""
+FILES = 3  # that no variable holds, and that are named
+STRIDED = 0x18  # PyBUF_STRIDES
+NO_BUFFERS = (int, float, str, bool, bytes, type(None), type, type(os), type(native.flags_of), list, tuple, set, dict)
+left = {}  # timer → (seconds until it is due, seconds between)
+waiting = []  # signals that it blocks
+locked = []  # locks of multiprocessing that nobody can give back
+other = [False]  # whether there is one of timer_create(2)
+
+
+def note(session, mask):
+    """By the session, which alone has them. mask: the signals that it blocks. To set one, code imports the one or the other."""
+    if session.came_back is not None:
+        return  # it has not set those of its state again
+    if session.may_handle_signals:
+        left.clear()
+        left.update((which, found) for which in TIMERS if any(found := _signal.getitimer(which)))
+        waiting[:] = _signal.sigpending().intersection(mask).difference(OURS)
+    if session.may_handle_signals or "ctypes" in IMPORTED:
+        other[0] = OVERRUN is not None and native.library and native.syscall(OVERRUN, 0) >= 0
+
+
+def begin_call(session, result):
+    """In the first call of a state that came back, or of a branch."""
+    for which, times in left.items():
+        _signal.setitimer(which, *times)
+    for number in waiting:
+        os.kill(session.pid, number)
+    if other[0]:
+        result += ("note", "timers of timer_create are gone: create them again")
+    left.clear()
+    waiting.clear()
+    other[0] = False
+    say_shared(session, result)
+    text = descriptors.named(session, lambda value: any(value is each for each in locked)) if locked else ""
+    if text:
+        result += ("note", text + ": locked by a process or thread that is gone; make it anew")
+    locked.clear()
+
+
+def say_shared(session, result):
+    areas, held = shared_areas(), set()
+    if areas != []:
+        text = descriptors.named(session, lambda value: lies_in(value, areas, held))
+        files = list(dict.fromkeys(area[2] for area in areas or () if area not in held and area[2] not in NAMELESS))
+        text = ", ".join(filter(None, (text, *files[:FILES])))
+        if text:
+            result += ("note", text + ": shared memory, which undo and restore do not take back, and which a branch shares")
+    for fd, kind in descriptors.shared.items():
+        result += ("note", "%s: %s, which undo and restore do not take back, and which a branch shares" % (
+            descriptors.names_of(session, {fd}) or "descriptor %d" % fd, kind))
+    descriptors.shared.clear()
+
+
+def unlock(session):
+    """Locks of multiprocessing are shared memory too, and the processes of what this one replaces are gone. A lock that this
+    one holds itself stays."""
+    module = IMPORTED.get("multiprocessing.synchronize")
+    for each in descriptors.found(session, module.SemLock) if module else ():
+        lock = each._semlock
+        if lock.maxvalue == 1 and lock._is_zero() and not lock._is_mine():
+            try:
+                lock.release()
+            except AssertionError:  # it is a recursive one
+                locked.append(each)
+
+
+def shared_areas():
+    """(first address, last address, path) of what others see when this process writes to it; None: not known."""
+    try:
+        with open("/proc/self/maps", "rb") as file:
+            rows = [line.split(None, 5) for line in file if line[line.index(b" "):].startswith((b" rw-s", b" rwxs"))]
+    except OSError:
+        return None
+    areas = []
+    for row in rows:
+        path = os.fsdecode(row[5].rstrip()) if len(row) > 5 else ""
+        if not path.startswith(SEMAPHORES) and not path.removesuffix(" (deleted)").endswith(WAL_INDEX):
+            areas.append((*(int(part, 16) for part in row[0].split(b"-")), path))
+    return areas
+
+
+def lies_in(value, areas, held):
+    """Whether the value's memory is in one of them. Where they are not known, whether it can be."""
+    if issubclass(type(value), NO_BUFFERS):
+        return False
+    if areas is None:
+        module = IMPORTED.get("mmap")
+        return module is not None and issubclass(type(value), module.mmap) and not memoryview(value).readonly
+    address = address_of(value)
+    found = [area for area in areas if area[0] <= address < area[1]]
+    held.update(found)
+    return bool(found)
+
+
+def address_of(value):
+    """0: it has no memory that others could see."""
+    if Array is None or not native.library:
+        return 0
+    view = VIEW()
+    try:
+        take_buffer(OBJECT(value), view, STRIDED)
+    except BaseException:  # it has none, or a class of the code's fails
+        return 0
+    address = view[0]
+    give_buffer(view)
+    return address
+
+
+if Array is not None:
+    OBJECT, VIEW = native.simple("O"), type("view", (Array,), {"_type_": native.simple("L"), "_length_": 10})  # of Py_buffer
+    take_buffer, give_buffer = native.functions("PyObject_GetBuffer", "PyBuffer_Release", _flags_=native.CDECL | native.PYTHON_API)
