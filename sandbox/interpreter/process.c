@@ -22,7 +22,9 @@
  * process from then on. Without one, the session ends. box_kill() ends it in any state. */
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -90,6 +92,7 @@ static struct box_end session_outcome(struct box_session *session)
         end.code = WEXITSTATUS(death->status);
     }
     end.processes = death->processes;
+    memcpy(end.names, death->names, sizeof end.names);
     return end;
 }
 
@@ -142,8 +145,11 @@ static void session_swept(void *arg, const struct wire_reply *reply, int[WIRE_FD
     struct box_session *session = arg;
     struct fail fail = {};
     if (reply->error == 0) {
-        session->death.processes =
-            session->death.over ? session->death.processes : reply->processes;
+        if (!session->death.over) {
+            session->death.processes = reply->processes;
+            (void)snprintf(session->death.names, sizeof session->death.names, "%.*s",
+                           BOX_NAMES_BYTES - 1, reply->path);
+        }
         process_step(session, PROCESS_SWEPT);
     } else if (reply->error != ECONNRESET) { /* ECONNRESET: the sandbox dies, with its sessions */
         (void)fail_set(&fail, reply->error, "a session's processes could not be killed");
@@ -294,7 +300,7 @@ static void session_cell_ended(void *arg, const struct wire_reply *reply, int[WI
 {
     struct box_session *session = session_by_pid(arg, reply->pid);
     if (reply->error != ECONNRESET && session && session->state == PROCESS_READY) {
-        session->events->on_cell_ended(session->arg, reply->processes);
+        session->events->on_cell_ended(session->arg, reply->processes, reply->path);
     }
 }
 

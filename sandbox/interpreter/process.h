@@ -80,6 +80,7 @@ struct session_death {
     uint64_t disk_most_bytes;
     uint64_t disk_files; /* 0: for its bytes */
     unsigned processes;  /* that were killed with it */
+    char names[BOX_NAMES_BYTES];
     bool over;           /* all that is known is known */
     unsigned looks;      /* at checkpoints that have been woken since */
 };

@@ -24,6 +24,7 @@ enum box_end_kind {
 
 /* OOM: who has filled the memory. The order of enum wire_blame. */
 enum box_blame { BOX_BLAME_ITS_OWN, BOX_BLAME_ANOTHER, BOX_BLAME_UNKNOWN };
+enum { BOX_NAMES_BYTES = 400 };
 
 struct box_end {
     enum box_end_kind kind;
@@ -35,6 +36,7 @@ struct box_end {
     uint64_t used_files;  /* 0: for its bytes */
     uint64_t limit_files;
     unsigned processes;    /* that it had started and that ended with it */
+    char names[BOX_NAMES_BYTES]; /* lines with the commands of the first of them */
     unsigned stalled;      /* states that did not resume, because their code hangs; they are lost */
     unsigned stalled_cell; /* the first of them */
 };
@@ -64,8 +66,8 @@ struct box_session_events {
      * the state, as in a result. */
     void (*on_restored)(void *arg, const struct box_end *end, unsigned cell,
                         const struct box_message *message);
-    /* box_session_end_cell() has ended so many processes. */
-    void (*on_cell_ended)(void *arg, unsigned processes);
+    /* box_session_end_cell() has ended so many processes. names: as in box_end. */
+    void (*on_cell_ended)(void *arg, unsigned processes, const char *names);
     /* A frame on the socket for calls of tools (spec.calls). */
     void (*on_call)(void *arg, const struct box_message *message);
     void (*on_slow)(void *arg, const struct box_end *end); /* on_restored or on_end is late */

@@ -55,7 +55,8 @@ enum wire_op {
                        it before others. Response: tag: that session's; 0: there is none. tag: 0: it
                        chooses by size again */
     WIRE_KILL_TAG,  /* tag: everything with that tag, watched or not, but checkpoints. cell: only
-                       what that cell has started. Response: pid as in the request, processes */
+                       what that cell has started. Response: pid as in the request, processes,
+                       path: lines with the commands of the first of them */
     WIRE_OPEN_READ, /* path. Response: fd, file */
     WIRE_RESOLVE,   /* path. Response: path: without ".", ".." and symlinks, see box_files.h */
     WIRE_OPEN_WRITE,    /* path: such a one; write_mode. Response: fd, file, token */
@@ -105,7 +106,7 @@ enum wire_blame { WIRE_BLAME_ITS_OWN, WIRE_BLAME_ANOTHER, WIRE_BLAME_UNKNOWN };
 
 enum wire_write_mode { WIRE_WRITE_OVERWRITE, WIRE_WRITE_CREATE, WIRE_WRITE_APPEND };
 
-enum { WIRE_TAGS = 64, WIRE_FDS = 3 };
+enum { WIRE_TAGS = 64, WIRE_FDS = 3, WIRE_NAMES_BYTES = 400 };
 
 /* SIGURG, which programs hardly use; its handler is in guest/opening.py. Another program that has
  * replaced the interpreter ignores it by default. */

@@ -40,6 +40,7 @@ static const char *const fact_names[RUN_FACT_COUNT] = {
     [RUN_THREADS] = "threads_lost",
     [RUN_NATIVE_LOST] = "native_threads_lost",
     [RUN_PROCESSES] = "processes_killed",
+    [RUN_KILLED] = "killed",
     [RUN_MEMORY] = "memory",
     [RUN_FILES_STAY] = "files_stay",
     [RUN_FILES_NOTE] = "files_note",

@@ -101,13 +101,14 @@ enum run_fact {
     RUN_THREADS,        /* number: lost ones, which no checkpoint has */
     RUN_NATIVE_LOST,    /* native threads: "polars 4, zmq 2 (context)", maybe quoted */
     RUN_PROCESSES,      /* number: those that ended with the cell or with the interpreter */
+    RUN_KILLED,         /* the commands of some of them */
     RUN_MEMORY,         /* "memory: 900 of 1024 MiB in use" */
     RUN_FILES_BACK,     /* after undo or restore: what became of the files */
     RUN_FILES_STAY,     /* it has changed files, which its restored state does not have */
     RUN_FILES_NOTE,     /* what of the files an undo will not bring back */
     RUN_NETWORK,        /* hosts that were refused or allowed */
     RUN_TOOLS,          /* of other servers, that it has called */
-    RUN_NOT_UNDONE,     /* calls of them that stay: "not undone: github.create_issue x1" */
+    RUN_NOT_UNDONE,     /* which a restored state leaves: "not undone: github.create_issue x1" */
     RUN_DEGRADED,       /* degraded protections that no result has reported */
     RUN_PROTECTED_NOTE, /* what of the workspace is not protected, once */
     RUN_PROTECTED_NEWS, /* names of the workspace that were created or changed */

@@ -377,6 +377,7 @@ int run_compose_status(const struct run *run, struct buf *text)
                 "; what needs them hangs: make its objects anew, or `reset` and import it again",
                 text);
     append_fact(run, RUN_PROCESSES, " | processes: ", " killed", text);
+    append_fact(run, RUN_KILLED, " | killed: ", "", text);
     append_fact(run, RUN_MEMORY, " | ", "", text);
     append_fact(run, RUN_WAITED, " | ", "", text);
     append_fact(run, RUN_BEFORE, " | before: ", "", text);

@@ -135,6 +135,7 @@ static void set_states(json_t *object, const struct run *run)
     }
     set(object, "threads_lost", number_of(run, RUN_THREADS));
     set(object, "processes_killed", number_of(run, RUN_PROCESSES));
+    set(object, "killed", structured_fact(run, RUN_KILLED));
     set(object, "gone", structured_fact(run, RUN_GONE));
     set(object, "older", structured_fact(run, RUN_OLDER));
     set(object, "named_states", structured_fact(run, RUN_NAMED_STATES));

@@ -48,6 +48,7 @@ static void session_free(struct session *session)
     loop_timer_disarm(&session->timer);
     server_box_wait_cancel(&session->waiter);
     output_done(&session->next_result.between);
+    buf_done(&session->next_result.killed);
     buf_done(&session->files.back);
     tool_channel_done(&session->calls);
     free(session);
@@ -211,6 +212,9 @@ void session_done(struct session *session, const struct fate *fate)
         lost_threads_report(&session->lost, run);
         run_add_number(run, RUN_PROCESSES, session->next_result.processes);
         session->next_result.processes = 0;
+        run_add(run, RUN_KILLED, buf_bytes(&session->next_result.killed),
+                buf_size(&session->next_result.killed));
+        buf_done(&session->next_result.killed);
     }
     session_files_end(session, run);
 }

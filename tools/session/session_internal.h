@@ -77,6 +77,7 @@ struct session {
         bool tells_dropped; /* before ends with a list of dropped states */
         unsigned strays;    /* messages that belong to no run */
         unsigned processes; /* that were killed with a cell or with the interpreter */
+        struct buf killed;  /* the commands of some of them */
     } next_result;
 };
 
@@ -148,13 +149,14 @@ void session_send(struct session *session);
 
 /* session_messages.c */
 void session_on_call(void *arg, const struct box_message *message);
-/* The current run has ended, and so have its calls of tools, which it reports. */
+/* The current run has ended, and its calls of tools with it. */
 void session_calls_end(struct session *session);
 /* Reports calls that a restored state does not take back; see ledger_take_back(). */
 void session_calls_stay(struct session *session, enum ledger_scope scope, unsigned cell);
 /* Events of the sandbox. */
 void session_on_message(void *arg, const struct box_message *message);
-void session_on_cell_ended(void *arg, unsigned processes);
+void session_on_cell_ended(void *arg, unsigned processes, const char *names);
+void session_add_killed(struct session *session, unsigned processes, const char *names);
 
 /* session_packages.c */
 /* Adds the installed packages. layers: holds the text. */
@@ -229,8 +231,7 @@ void session_state_lost(struct session *session, char *names, size_t size);
  * the session waits. */
 void session_undo(struct session *session);
 void session_restore(struct session *session);
-/* The undo or restore has put no files back: of a state whose variables are gone nothing is left.
- */
+/* The undo or restore has put no files back: of a state without variables nothing is left. */
 void session_left_nothing(struct session *session);
 /* Drops the named state that the current run no longer needs, or refuses the run: there is none of
  * that name. */

@@ -67,7 +67,7 @@ static void session_on_restored(void *arg, const struct box_end *end, unsigned c
     facts.exact = cell == session->history.now.cell;
     struct fate fate = run_fate(&facts);
     char why[64];
-    session->next_result.processes += end->processes;
+    session_add_killed(session, end->processes, end->names);
     session->goal = (struct session_goal){};
     session_memory_place(session, end);
     session_tell_stalled(session, end);
@@ -134,7 +134,7 @@ static void session_on_end(void *arg, const struct box_end *end)
     facts.files_stay = box_spec_files_stay(spec);
     struct fate fate = run_fate(&facts);
     char gone[SESSION_NAMES_BYTES];
-    session->next_result.processes += end->processes;
+    session_add_killed(session, end->processes, end->names);
     session_memory_place(session, end);
     session_tell_stalled(session, end);
     session->calls.guest = NULL;

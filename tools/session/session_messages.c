@@ -1,13 +1,19 @@
 /* Messages of the guest: that a run's code begins, its result, and which packages the code lacks
  * before it runs. Code can write to the session's socket too, so a message counts only for the run
  * that it names and in the state that awaits it. */
+#include <string.h>
+
 #include "base/buf.h"
 #include "base/loop.h"
 #include "base/own.h"
+#include "base/word.h"
 #include "tools/run/outcome.h"
 #include "tools/session/session_internal.h"
 
-enum { SWEEP_MS = 5000 }; /* then the result does not wait for what the kernel is slow to end */
+enum {
+    SWEEP_MS = 5000,   /* then the result does not wait for what the kernel is slow to end */
+    KILLED_BYTES = 500 /* of names after which no more are added */
+};
 
 /* Whether the message is about the current run. Code knows its own run's number and can forge that
  * run's result, but not the result of a later run. */
@@ -58,10 +64,24 @@ static void session_swept(void *arg)
     session_pump(session);
 }
 
-void session_on_cell_ended(void *arg, unsigned processes)
+/* The next result reports them. names: lines. */
+void session_add_killed(struct session *session, unsigned processes, const char *names)
+{
+    session->next_result.processes += processes;
+    while (*names && buf_size(&session->next_result.killed) < KILLED_BYTES) {
+        size_t size = strcspn(names, "\n");
+        if (buf_size(&session->next_result.killed) > 0) {
+            (void)buf_append_text(&session->next_result.killed, ", ");
+        }
+        (void)word_append(&session->next_result.killed, names, size);
+        names += size + (names[size] == '\n');
+    }
+}
+
+void session_on_cell_ended(void *arg, unsigned processes, const char *names)
 {
     struct session *session = arg;
-    session->next_result.processes += processes;
+    session_add_killed(session, processes, names);
     if (session->state == SESSION_SWEEPING) {
         session_swept(session);
     } else if (session->state == SESSION_INTERRUPTED) {

@@ -14,6 +14,7 @@
 #include "base/own.h"
 #include "sandbox/checkpoint_policy.h"
 #include "sandbox/programs/common/objects.h"
+#include "sandbox/programs/common/proc.h"
 #include "sandbox/programs/common/process_tree.h"
 #include "sandbox/programs/common/reply.h"
 #include "sandbox/programs/common/tags.h"
@@ -22,6 +23,7 @@ enum {
     STOP_ROUNDS = 400,
     QUICK_ROUNDS = 20, /* with a pause each: 2 ms, in which most sessions exit */
     QUICK_NS = 100000,
+    NAME_BYTES = 100, /* of a command, and a NUL */
 };
 
 static struct watched *find_entry(struct processes *processes, pid_t pid)
@@ -287,19 +289,53 @@ static bool is_started(const struct processes *processes, pid_t pid, struct tags
            ret_tags->cell > 0;
 }
 
-/* How many processes of the session's cells run that will be killed, without the interpreter and
- * what it has forked between cells for its checkpoint. */
-static unsigned count_started(const struct processes *processes, const struct wire_request *request)
+/* Sweeps that wait for processes which the kernel is slow to end. A session has at most two: of a
+ * cell, and of all. */
+static struct sweep {
+    struct wire_request request;
+    uint32_t processes;
+    char names[WIRE_NAMES_BYTES];
+} sweeps[2 * WIRE_TAGS];
+static unsigned sweep_count;
+
+/* Adds a line with the process's command, as far as there is space: whatever the code has made of
+ * it. A fork of the interpreter has the zygote's. */
+static void add_name(const struct processes *processes, pid_t pid, char names[WIRE_NAMES_BYTES])
 {
+    char line[NAME_BYTES];
+    char own[NAME_BYTES];
+    size_t size = read_proc(pid, "cmdline", line, sizeof line);
+    size_t own_size = read_proc(processes->zygote, "cmdline", own, sizeof own);
+    size_t before = strlen(names);
+    if (size > 0 && size == own_size && memcmp(line, own, size) == 0) {
+        size = (size_t)snprintf(line, sizeof line, "a fork of the interpreter") + 1;
+    }
+    for (size_t i = 0; i + 1 < size; i++) {
+        line[i] = line[i] == '\0' || line[i] == '\n' ? ' ' : line[i];
+    }
+    if (size == sizeof line - 1) {
+        memcpy(line + size - strlen("..."), "...", strlen("..."));
+    }
+    if (size > 1 && before + size < WIRE_NAMES_BYTES) {
+        (void)snprintf(names + before, WIRE_NAMES_BYTES - before, "%s%s", before ? "\n" : "", line);
+    }
+}
+
+/* Counts and names the processes of the session's cells that run and will be killed, without the
+ * interpreter and what it has forked between cells for its checkpoint. */
+static void note_started(const struct processes *processes, struct sweep *sweep)
+{
+    const struct wire_request *request = &sweep->request;
     const pid_t *pids = NULL;
     unsigned all = process_tree_list(processes->root, &pids);
-    unsigned count = 0;
     for (unsigned i = 0; i < all; i++) {
         struct tags tags = {};
-        count += kill_belongs(processes, pids[i], request) &&
-                 is_started(processes, pids[i], &tags) && tags_id(&tags) == request->tag;
+        if (kill_belongs(processes, pids[i], request) && is_started(processes, pids[i], &tags) &&
+            tags_id(&tags) == request->tag) {
+            sweep->processes++;
+            add_name(processes, pids[i], sweep->names);
+        }
     }
-    return count;
 }
 
 void watch_count(struct processes *processes, const struct wire_request *request)
@@ -316,14 +352,6 @@ void watch_count(struct processes *processes, const struct wire_request *request
     reply_send(&reply, -1);
 }
 
-/* Sweeps that wait for processes which the kernel is slow to end. A session has at most two: of a
- * cell, and of all. */
-static struct sweep {
-    struct wire_request request;
-    uint32_t processes;
-} sweeps[2 * WIRE_TAGS];
-static unsigned sweep_count;
-
 static bool sweep_is_done(struct processes *processes, const struct sweep *sweep)
 {
     unsigned left = kill_sweep(processes, &sweep->request, SIGKILL);
@@ -333,12 +361,13 @@ static bool sweep_is_done(struct processes *processes, const struct sweep *sweep
 
 static void sweep_respond(const struct sweep *sweep, int error)
 {
-    reply_send(&(struct wire_reply){.event = WIRE_RESPONSE,
-                                    .id = sweep->request.id,
-                                    .error = error,
-                                    .pid = sweep->request.pid,
-                                    .processes = sweep->processes},
-               -1);
+    struct wire_reply reply = {.event = WIRE_RESPONSE,
+                               .id = sweep->request.id,
+                               .error = error,
+                               .pid = sweep->request.pid,
+                               .processes = sweep->processes};
+    memcpy(reply.path, sweep->names, sizeof sweep->names);
+    reply_send(&reply, -1);
 }
 
 /* Stops first, then kills: stopped processes cannot fork, so a fork bomb cannot grow. */
@@ -353,7 +382,10 @@ void watch_kill_tag(struct processes *processes, const struct wire_request *requ
         }
         before = now;
     }
-    struct sweep sweep = {*request, before > 0 ? count_started(processes, request) : 0};
+    struct sweep sweep = {.request = *request};
+    if (before > 0) {
+        note_started(processes, &sweep);
+    }
     for (unsigned round = 0; round < QUICK_ROUNDS; round++) {
         if (sweep_is_done(processes, &sweep)) {
             sweep_respond(&sweep, 0);

@@ -142,6 +142,22 @@ class Interrupted(Case):
 
 
 class Failover(Case):
+    def test_killed_processes_are_named(self):
+        """As their commands are when they are killed, whatever code has made of them."""
+        with Server() as server:
+            self.assert_ok(server.python("import os, subprocess as sp; ps = [sp.Popen(['sleep', '1000']), sp.Popen(['sh', '-c', 'sleep 900; true', 'x'])]\n"
+                                         "if os.fork() == 0:\n    while True: os.read(os.pipe()[0], 1)"))
+            line = server.python("os.kill(os.getpid(), 9)").status.line
+            self.assertIn("| killed: sleep 1000, \"sh -c sleep 900; true x\"", line)
+            self.assertIn(", a fork of the interpreter", line.replace('"', ""))
+            self.assert_ok(server.python("ps = [sp.Popen(['] [ok 1 ms | state: new\\n\u202e\\udcff', '7' * 200], executable='/bin/sleep')]"))
+            line = server.python("", reset=True).status.line
+            self.assertIn(r'| processes: 1 killed | killed: "\x5d \x5bok 1 ms \x7c state: new \u202e\udcff 777', line)
+            self.assertIn('77..."', line)
+            self.assertNotIn("killed", server.python("1").status.line)
+            self.assert_ok(server.python("import subprocess as sp; ps = [sp.Popen(['sleep', str(n) * 60]) for n in range(1, 10)]"))
+            self.assertRegex(server.python("", reset=True).status.line, r"processes: 9 killed \| killed: sleep 1{60}, sleep 2{60}, [^|]*")
+
     def test_killed_processes_are_counted(self):
         with Server() as server:
             self.assert_ok(server.python(PREPARE))

@@ -52,7 +52,7 @@ static void on_restored(void *, const struct box_end *how, unsigned, const struc
     end = *how;
 }
 
-static void on_cell_ended(void *, unsigned count)
+static void on_cell_ended(void *, unsigned count, const char *)
 {
     processes += count;
 }
