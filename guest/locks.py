@@ -21,7 +21,7 @@ KINDS = {b"READ": 0, b"WRITE": 1}  # F_RDLCK, F_WRLCK
 FLOCKS = 1, 2  # LOCK_SH, LOCK_EX
 GET, SET, FREE, AT_ONCE = 5, 6, 2, 4  # F_GETLK, F_SETLK, F_UNLCK, LOCK_NB
 FLOCK = "hh4xqqi4x"  # struct flock
-LOCKS_MAX = 100  # of a file
+LOCKS_MAX, INFO_MAX = 100, 1 << 13  # of a file: locks, and bytes of the text about them
 CLOCK_REALTIME_COARSE, TICK_MS = 5, 20  # the clock that stamps files, and the most that one of its steps takes
 HEADER = b"SQLite format 3\0"
 TRANSACTIONS = range(1 << 30, (1 << 30) + 512)  # where in a database SQLite locks
@@ -51,12 +51,18 @@ def note(fds, maker):
 
 def locks_of(fd, pid):
     try:
-        with open("/proc/%d/fdinfo/%d" % (pid, fd), "rb", 0) as file:
-            rows = [line.split() for line in file.readall().splitlines() if line.startswith(b"lock:")]
+        info = os.open("/proc/%d/fdinfo/%d" % (pid, fd), os.O_RDONLY)
     except OSError:
         return list(locks_seen(fd, pid))
+    try:
+        text = os.read(info, INFO_MAX)
+    finally:
+        os.close(info)
+    if b"lock:" not in text:
+        return ()
+    rows = [line.split() for line in text.splitlines() if line.startswith(b"lock:")]
     return [(row[2] == b"FLOCK", KINDS[row[4]], int(row[7]), 0 if row[8] == b"EOF" else int(row[8]) - int(row[7]) + 1)
-            for row in rows[:LOCKS_MAX] if row[2] in (b"FLOCK", b"POSIX") and row[4] in KINDS]
+            for row in rows if len(row) == 9 and row[2] in (b"FLOCK", b"POSIX") and row[4] in KINDS]
 
 
 def locks_seen(fd, pid):
