@@ -63,7 +63,8 @@ def say_shared(session, result):
         files = list(dict.fromkeys(area[2] for area in areas or () if area not in held and area[2] not in NAMELESS))
         text = ", ".join(filter(None, (text, *files[:FILES])))
         if text:
-            result += ("note", text + ": shared memory, which undo and restore do not take back, and which a branch shares")
+            result += ("note", "%s: %s, which undo and restore do not take back, and which a branch shares" % (
+                text, "shared memory" if areas else "shared memory, if it is not mapped as private"))
     for fd, kind in descriptors.shared.items():
         result += ("note", "%s: %s, which undo and restore do not take back, and which a branch shares" % (
             descriptors.names_of(session, {fd}) or "descriptor %d" % fd, kind))
