@@ -16,6 +16,7 @@ OURS = _signal.SIGINT, _signal.SIGUSR1, _signal.SIGUSR2, _signal.SIGURG
 TIMERS = _signal.ITIMER_REAL, _signal.ITIMER_VIRTUAL, _signal.ITIMER_PROF
 OVERRUN = {"x86_64": 225, "aarch64": 109}.get(os.uname().machine)  # timer_getoverrun(2), which fails where there is no timer
 SEMAPHORES, WAL_INDEX = "/dev/shm/sem.", "-shm"  # of multiprocessing; of SQLite, see locks.py
+WRITTEN = b" rw-s", b" rwxs"
 NAMELESS = "/dev/zero (deleted)", ""
 FILES = 3  # that no variable holds, and that are named
 STRIDED = 0x18  # PyBUF_STRIDES
@@ -57,7 +58,7 @@ def begin_call(session, result):
 
 
 def say_shared(session, result):
-    areas, held = shared_areas(), set()
+    areas, held = shared_areas() if len(IMPORTED) != session.modules else [], set()
     if areas != []:
         text = descriptors.named(session, lambda value: lies_in(value, areas, held))
         files = list(dict.fromkeys(area[2] for area in areas or () if area not in held and area[2] not in NAMELESS))
@@ -87,10 +88,13 @@ def unlock(session):
 def shared_areas():
     """(first address, last address, path) of what others see when this process writes to it; None: not known."""
     try:
-        with open("/proc/self/maps", "rb") as file:
-            rows = [line.split(None, 5) for line in file if line[line.index(b" "):].startswith((b" rw-s", b" rwxs"))]
+        with open("/proc/self/maps", "rb", 0) as file:
+            text = file.readall()
     except OSError:
         return None
+    if not any(kind in text for kind in WRITTEN):  # a process with pandas has a thousand lines
+        return []
+    rows = [line.split(None, 5) for line in text.splitlines() if line[line.index(b" "):].startswith(WRITTEN)]
     areas = []
     for row in rows:
         path = os.fsdecode(row[5].rstrip()) if len(row) > 5 else ""
