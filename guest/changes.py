@@ -78,9 +78,11 @@ def reopen(session, names, result):
             if name == whole or name not in names and names[0] or path == whole or os.fstat(fd).st_nlink:
                 continue
             flags = load("native").flags_of(fd)
+            if flags & os.O_PATH:
+                continue
             if locks.is_database(locks.database_of(whole)):
                 databases.add(locks.database_of(whole))
-            elif stat.S_ISREG(os.lstat(whole).st_mode) and not flags & os.O_PATH:
+            elif stat.S_ISREG(os.lstat(whole).st_mode):
                 found.append((fd, name, whole, flags, locks.held.get(fd) or locks.locks_of(fd, os.getpid())))
         except (OSError, ValueError):
             pass  # it is closed, or gone

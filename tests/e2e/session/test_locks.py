@@ -187,6 +187,17 @@ class Databases(Lost):
                 self.assert_ok(server.python("_ = db.execute('commit')"))
                 self.assert_prints(server.python(SUM.format("a.db"), fresh=True), "[(13,)] [('ok',)]")
 
+    def test_a_connection_that_no_variable_leads_to(self):
+        """It is not closed, but writes nothing."""
+        with Server(*self.flags) as server:
+            hidden = "class Hidden: __slots__ = 'db',\nh = Hidden(); h.db = db; del db\n_ = h.db.execute('begin immediate'), h.db.execute('insert into t values(2)')"
+            self.assert_ok(server.python(self.connect("wal", hidden)))
+            self.assert_ok(server.python("_ = h.db.execute('commit')"))
+            result = server.python("db = h.db\n" + self.FAIL.replace("'select sum(x) from t', 'insert into t values(1000)', ", ""), undo=True)
+            self.assert_prints(result, "--")
+            self.assertEqual(result.status.line.count(CUT.format("a.db")), 1, result.status.line)
+            self.assert_prints(server.python(SUM.format("a.db"), fresh=True), f"[({1 if self.goes_back else 3},)] [('ok',)]")
+
     def test_only_its_own_connections_are_named(self):
         with Server(*self.flags) as server:
             self.assert_ok(server.python(self.connect("wal") + "other = sqlite3.connect('b.db'); _ = other.execute('create table t(x)'); m = sqlite3.connect(':memory:')"))
