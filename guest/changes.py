@@ -24,7 +24,6 @@ except ImportError:  # a trimmed Python
 
 NAMES_MAX = 20000
 REPORTED_MAX = 20
-SHOWN = 5  # of the files that were reopened
 LIGHT = 500  # names: a report is so cheap that a warm-up can afford one
 FILES = frozenset((_io.TextIOWrapper, _io.BufferedWriter, _io.BufferedRandom))
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
@@ -60,49 +59,6 @@ def flush(namespace):
                 file.flush()
         except (OSError, ValueError, AttributeError):
             pass  # closed, detached, or the disk is full
-
-
-def reopen(session, names, result):
-    """Lets descriptors that stayed with the file as it was before an undo refer to the one that the undo has put there.
-
-    As the variables went back, so do files that they have open, with their locks. A connection of SQLite's knows better
-    than its files, and is cut off.
-    """
-    locks, descriptors = load("locks"), load("descriptors")
-    names, found, databases = os.fsdecode(names).split("\0"), [], set()
-    for fd in descriptors.all_open():
-        try:
-            path = os.readlink("/proc/self/fd/%d" % fd)
-            whole = path.removesuffix(" (deleted)")
-            name = whole.removeprefix(session.root + "/")
-            if name == whole or name not in names and names[0] or path == whole or os.fstat(fd).st_nlink:
-                continue
-            flags = load("native").flags_of(fd)
-            if flags & os.O_PATH:
-                continue
-            if locks.is_database(locks.database_of(whole)):
-                databases.add(locks.database_of(whole))
-            elif stat.S_ISREG(os.lstat(whole).st_mode):
-                found.append((fd, name, whole, flags, locks.held.get(fd) or locks.locks_of(fd, os.getpid())))
-        except (OSError, ValueError):
-            pass  # it is closed, or gone
-    replaced = {}
-    for fd, name, whole, flags, _ in found:
-        try:
-            position, new = os.lseek(fd, 0, os.SEEK_CUR), os.open(whole, flags | os.O_NOFOLLOW)
-            os.lseek(new, position, os.SEEK_SET)
-            os.dup2(new, fd, os.get_inheritable(fd))
-            os.close(new)
-            replaced[name] = None
-        except OSError:
-            pass
-    locks.lost.update((fd, whole) for fd, name, whole, _, rows in found if name in replaced and not locks.take(fd, rows))
-    descriptors.with_spare(locks.cut_off, databases)
-    locks.say(session, result)
-    replaced = list(replaced)
-    if replaced:
-        more = " and %d more" % (len(replaced) - SHOWN) if len(replaced) > SHOWN else ""
-        result += ("note", "open files now refer to the restored ones: %s%s" % (", ".join(replaced[:SHOWN]), more))
 
 
 def report(session, result, started):
@@ -247,7 +203,7 @@ def tell(kind, path, target=""):
                 raise OSError  # the code has closed it
             keeper["sent"] += 1
             number = keeper["sent"]
-            head = b"".join(part.to_bytes(4, sys.byteorder) for part in (keeper["state"], number, ord(kind)))
+            head = b"".join(part.to_bytes(4, sys.byteorder) for part in (keeper["state"], number, 0, ord(kind)))
             keeper["socket"].send(head + b"".join(os.fsencode(one) + b"\0" for one in (path, target, over)))
             while keeper["known"] < number:  # a signal handler may have received it
                 known = keeper["socket"].recv(4)

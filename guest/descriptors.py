@@ -41,6 +41,8 @@ pairs = []  # (type, and for each end its descriptors, whether it blocks, and wh
 watches = {}  # descriptor of an epoll instance → what it watches, or None if that is not known
 counters = {}  # descriptor of an eventfd → (what it counts, flags)
 shared = {}  # descriptor of what all states have in common → what it is
+later = {}  # of places: regular files, which the first call opens
+names = {}  # of regular files among them → the path that it had
 gone = {}  # descriptor → whether who reads it takes the end of a file for what it is
 
 
@@ -93,7 +95,9 @@ def with_spare(step, *arguments):
 
 def let_go(maker, keep=()):
     """In a fork of the process maker. keep: what the fork needs itself."""
-    for table in places, pairs, watches, counters, shared:
+    locks, waiting = load("locks"), dict(later)  # the maker is itself a state that no call has used yet
+    kept = {fd: rows for fd, rows in locks.held.items() if fd in waiting}, {fd: row for fd, row in locks.files.items() if fd in waiting}
+    for table in places, pairs, watches, counters, shared, later:
         table.clear()
     dead = os.fstat(frames.DEAD_FD)
     found = {fd: os.fstat(fd) for fd in all_open() if fd not in OURS and fd not in keep}
@@ -101,7 +105,7 @@ def let_go(maker, keep=()):
     find_whole(kinds, found)
     placed = [fd for fd, kind in kinds.items() if kind == "place"]
     note_places(placed, found)
-    load("locks").note([fd for fd in placed if stat.S_ISREG(found[fd].st_mode)], maker)
+    locks.note([fd for fd in placed if stat.S_ISREG(found[fd].st_mode)], maker)
     for fd, kind in kinds.items():
         inheritable = os.get_inheritable(fd)
         if kind == "place":
@@ -110,6 +114,9 @@ def let_go(maker, keep=()):
             if kind != "whole":
                 gone[fd] = is_stream(fd)
             os.dup2(frames.DEAD_FD, fd, inheritable)
+    places.update(waiting)
+    locks.held.update(kept[0])
+    locks.files.update(kept[1])
 
 
 def kind_of(fd, found, maker):
@@ -202,11 +209,20 @@ def note_places(fds, found):
         twin = next((other for other in others if native.fcntl(fd, SAME_DESCRIPTION, other) == 1), None)
         position = os.lseek(fd, 0, os.SEEK_CUR) if stat.S_ISREG(found[fd].st_mode) else None
         places[fd] = native.flags_of(fd), position, os.get_inheritable(fd), twin
+        if position is not None:
+            names[fd] = path_of(fd)
 
 
-def put(fd, flags, inheritable, position=None):
-    """Opens the same file once more, under the same number."""
-    new = os.open("/proc/self/fd/%d" % fd, flags)
+def path_of(fd):
+    try:
+        return os.readlink("/proc/self/fd/%d" % fd).removesuffix(" (deleted)")
+    except OSError:
+        return ""  # there is no /proc
+
+
+def put(fd, flags, inheritable, position=None, path=None):
+    """Opens the same file once more, under the same number; or the one that has its name now."""
+    new = os.open(path or "/proc/self/fd/%d" % fd, flags)
     if position is not None:
         os.lseek(new, position, os.SEEK_SET)
     replace(new, fd, inheritable)
@@ -250,14 +266,46 @@ def come_back(session):
         table.clear()
 
 
-def begin_call(session, names):
-    """In the first call after that: its result names what did not come back. names: of files that an undo has put back."""
+def begin_call(session, back):
+    """In the first call after that: its result names what did not come back. back: files that an undo has put back."""
     closed, session.came_back = session.came_back, None
-    if closed is not None:
-        begin_anew(session, closed)
-    if names is not None:
-        load("changes").reopen(session, names, session.package_notes)
+    session.guard([], "descriptors", with_spare, open_later, session, os.fsdecode(back).split("\0")[:-1] if back else [], closed)
     load("locks").held.clear()
+    names.clear()
+    begin_anew(session, closed)
+
+
+def open_later(session, back, closed):
+    """Files: an undo of files must not find them open for writing, and has put others in the place of what it brought
+    back. As the variables went back, so do files that they have open, with their locks. A connection of SQLite's knows
+    better than its files, and is cut off."""
+    locks = load("locks")
+    other = {fd for fd in later if is_meant(names[fd], session.root, back) and is_other_file(fd, names[fd])}
+    databases = {path for fd in other if locks.is_database(path := locks.database_of(names[fd]))}
+    for fd, place in later.items():
+        if locks.database_of(names[fd]) not in databases and not open_again(fd, *place, names[fd] if fd in other else None):
+            closed.add(fd)
+    locks.take_again(databases)
+    later.clear()
+    replaced = list(dict.fromkeys(names[fd].removeprefix(session.root + "/") for fd in other
+                                  if locks.database_of(names[fd]) not in databases and fd not in closed))
+    if replaced:
+        more = " and %d more" % (len(replaced) - SHOWN) if len(replaced) > SHOWN else ""
+        session.package_notes += ("note", "open files now refer to the restored ones: %s%s" % (", ".join(replaced[:SHOWN]), more))
+
+
+def is_meant(path, root, back):
+    """back: names in the workspace; "": there are too many to name."""
+    name = path.removeprefix(root + "/")
+    return name != path and (name in back or back[:1] == [""])
+
+
+def is_other_file(fd, path):
+    try:
+        there = os.lstat(path)
+    except OSError:
+        return False  # what is open has no name any more
+    return stat.S_ISREG(there.st_mode) and not os.path.samestat(there, os.fstat(fd))
 
 
 def begin_anew(session, closed):
@@ -274,7 +322,8 @@ def begin_anew(session, closed):
 
 
 def open_all(closed):
-    closed.update(fd for fd in places if not open_again(fd, *places[fd]))
+    later.update((fd, place) for fd, place in places.items() if place[1] is not None)
+    closed.update(fd for fd in places if fd not in later and not open_again(fd, *places[fd]))
     for kind, *ends in pairs:
         new = _socket.socketpair(_socket.AF_UNIX, kind)
         if not all(put_back(other, data) for other, (_, _, data) in zip(reversed(new), ends)):
@@ -288,7 +337,6 @@ def open_all(closed):
         replace(os.eventfd(count, flags), fd, os.get_inheritable(fd))
     for fd, rows in watches.items():
         watch_again(fd, rows or ())
-    load("locks").take_again()
 
 
 def put_back(socket, data):
@@ -304,10 +352,10 @@ def is_dead(fd):
     return is_open(fd) and os.path.samestat(os.fstat(fd), os.fstat(frames.DEAD_FD))
 
 
-def open_again(fd, flags, position, inheritable, twin):
+def open_again(fd, flags, position, inheritable, twin, path=None):
     try:
         if twin is None:
-            put(fd, flags & ~NOT_AGAIN, inheritable, position)
+            put(fd, flags & ~NOT_AGAIN | (os.O_NOFOLLOW if path else 0), inheritable, position, path)
         else:
             os.dup2(twin, fd, inheritable)
         return True

@@ -84,7 +84,7 @@ def locks_seen(fd, pid):
 
 
 def path_of(fd):
-    return os.readlink("/proc/self/fd/%d" % fd).removesuffix(" (deleted)")
+    return descriptors.names.get(fd) or descriptors.path_of(fd)
 
 
 def database_of(path):
@@ -105,14 +105,15 @@ def take(fd, rows):
                 native.fcntl(fd, SET, pack(FLOCK, kind, os.SEEK_SET, first, length, 0))) == 0 for whole, kind, first, length in rows)
 
 
-def take_again():
-    """After all files are open again: to close any descriptor of one would give up its locks."""
+def take_again(replaced):
+    """After all files are open again: to close any descriptor of one would give up its locks. replaced: databases that an
+    undo has put others in the place of."""
     lost.update((fd, path_of(fd)) for fd, rows in held.items() if descriptors.is_open(fd) and not take(fd, rows))
     logged = {database_of(path) for path, _ in files.values() if path.endswith("-shm")}
     busy = {database_of(path) for fd, (path, _) in files.items() for _, kind, first, _ in held.get(fd, ()) if kind or first != (
         OPEN if path.endswith("-shm") else SHARED if path in logged else None)}
     cut_off({database_of(path) for fd, (path, was) in files.items()
-             if fd in lost or not is_as_it_was(fd, path, was, database_of(path) in busy)})
+             if fd in lost or not is_as_it_was(fd, path, was, database_of(path) in busy)} | replaced)
     files.clear()
 
 

@@ -203,7 +203,7 @@ class Session:
         result, value, error = ["result", "status", "ok"], None, None
         if not warm_up:
             self.take_packages(fields)
-            if self.came_back is not None or "files_back" in fields:
+            if self.came_back is not None:
                 self.guard(self.package_notes, "what came back", enter, load("descriptors").begin_call, self, fields.get("files_back"))
             result, self.package_notes = result + self.package_notes, []
             begun = ("begun", "cell", self.cell)
@@ -452,7 +452,7 @@ class Session:
     def answer(self, control, inode, frame, fds):
         verb, fields = frames.unpack(frame, 4)
         if verb == "run":
-            tags.mark_cell(int(fields.get("cell", b"0")))
+            tags.mark_cell(int(fields.get("files") or fields.get("cell", b"0")))
             try:
                 try:
                     reply = self.run(fields)

@@ -10,6 +10,8 @@
 #include "base/own.h"
 #include "sandbox/box/ask_keeper.h"
 #include "sandbox/box/box.h"
+#include "sandbox/host/host_facts.h"
+#include "sandbox/spec/spec.h"
 
 struct waiting {
     struct box *box;
@@ -24,7 +26,7 @@ bool box_states_exist(const struct box *box)
 
 bool box_states_are_fresh(const struct box *box)
 {
-    return box->keeper.is_fresh;
+    return box->keeper.is_fresh || box->keeper.holds;
 }
 
 bool box_states_are_quiet(const struct box *box)
@@ -39,6 +41,19 @@ bool box_states_are_blind(const struct box *box)
     return box->keeper.is_blind;
 }
 
+const char *box_states_unseen(const struct box *box)
+{
+    struct host_facts host;
+    if (!box_spec_is_written_through(box->spec) || box->guest.is_seen) {
+        return NULL;
+    }
+    host_facts_read(box->spec, &host);
+    return host.writes_unseen
+               ? host.writes_unseen
+               : "another program has the seccomp notifications of this container, or "
+                 "the sandbox has no /proc";
+}
+
 static void on_response(void *arg, const struct wire_reply *reply, int fds[WIRE_FDS])
 {
     enum { TEXT_MOST = 1 << 20 };
@@ -46,6 +61,7 @@ static void on_response(void *arg, const struct wire_reply *reply, int fds[WIRE_
     struct waiting waiting = *(struct waiting *)arg;
     free(arg);
     waiting.box->keeper.watches = !reply->error && reply->kept.watched;
+    waiting.box->keeper.holds = reply->error || reply->kept.held > 0;
     waiting.box->keeper.is_blind = !reply->error && reply->kept.blind;
     /* Each item ends with a NUL; one without it would be read beyond the end. */
     size_t size = keeper_read(fds[0], TEXT_MOST, &text) < 0 ? 0 : buf_size(&text);

@@ -12,7 +12,8 @@ struct wire_kept;
 
 /* Whether there is a keeper. */
 bool box_states_exist(const struct box *box);
-/* Whether it may not have checked the files yet: the next call must wait for it. */
+/* Whether it may not have checked the files yet, or not what is in those that calls have left open:
+ * the next call must wait for it. */
 bool box_states_are_fresh(const struct box *box);
 
 /* Whether nothing has changed in the workspace since it last checked. */
@@ -20,6 +21,14 @@ bool box_states_are_quiet(const struct box *box);
 
 /* Whether it checks nothing, because there are too many files in a directory of the user's. */
 bool box_states_are_blind(const struct box *box);
+
+/* What undo cannot do where the keeper is not notified of each program's writes; of the reason. */
+#define BOX_UNSEEN_WRITES                                                                          \
+    "undo takes back what Python code itself did to files, and not what programs and libraries "   \
+    "in "                                                                                          \
+    "other languages did: %s"
+/* That reason, or NULL: it is notified of all, or the workspace is the sandbox's own. Static. */
+const char *box_states_unseen(const struct box *box);
 
 /* kept: how many paths of each kind; text: items as WIRE_KEPT_BACK describes, each with a NUL,
  * borrowed. error: 0 or an errno value; ENOENT: a state is unknown. Called exactly once, later. */

@@ -12,6 +12,7 @@
 #include "base/buf.h"
 #include "base/own.h"
 #include "sandbox/box/box.h"
+#include "sandbox/box_states.h"
 #include "sandbox/host/engine.h"
 #include "sandbox/host/host_facts.h"
 #include "sandbox/host/mounts.h"
@@ -21,6 +22,7 @@
 #include "sandbox/packages/store.h"
 #include "sandbox/plan/plan.h"
 #include "sandbox/report/isolation.h"
+#include "sandbox/spec/spec.h"
 #include "sandbox/trust/trust.h"
 #include "sandbox/unprivileged/unprivileged.h"
 #include "sandbox/workspace/store.h"
@@ -136,6 +138,22 @@ static void add_workspace(struct facts *facts, const struct box_spec *spec)
             spec->workspace,
             (unsigned long long)fs.f_bavail * (unsigned long long)fs.f_frsize >> 20,
             fs.f_flag & ST_NOSUID ? "" : "; code cannot create set-id files in it");
+    }
+}
+
+/* What undo goes back over where the user works in the same directory. */
+static void add_undo(struct facts *facts, const struct box_spec *spec,
+                     const struct host_facts *host)
+{
+    if (!box_spec_is_written_through(spec) || box_spec_undo_files_bytes(spec) == 0) {
+        return;
+    }
+    if (host->writes_unseen) {
+        add(facts, "undo", true, BOX_UNSEEN_WRITES, host->writes_unseen);
+    } else {
+        add(facts, "undo", false,
+            "takes back what any program of a call did to files of the workspace, and nothing that "
+            "the user did");
     }
 }
 
@@ -334,6 +352,7 @@ unsigned box_facts(const struct box_spec *spec, const struct box_report *report,
         plan_done(plan);
     }
     add_workspace(&all, spec);
+    add_undo(&all, spec, &host);
     add_changes(&all, spec);
     add_protected(&all, spec, &report->protected_names);
     add_data(&all, spec);

@@ -99,6 +99,7 @@ struct box {
         int greet_fd;  /* its socket for sessions (wire_touch), or -1 */
         bool is_fresh; /* it may not have seen yet what is there, or what a file tool wrote */
         bool watches;  /* reports whatever changes */
+        bool holds;    /* calls have left files open */
         bool is_blind; /* there are too many files: it checks none */
     } keeper;
     struct {    /* the role's process */
@@ -108,6 +109,7 @@ struct box {
         pid_t pid;      /* its number in the sandbox */
         pid_t host_pid; /* 0: it is not ready yet */
         unsigned deaths;
+        bool is_seen; /* the keeper is notified of each program's calls that change files */
     } guest;
     bool memory_killed; /* the watchdog has killed a process, not a session's first one */
     struct {            /* see box_memory_rank() */

@@ -1,14 +1,17 @@
 #include "sandbox/host/host_facts.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "sandbox/host/idmap.h"
 #include "sandbox/host/mounts.h"
+#include "sandbox/policy/filter.h"
 #include "sandbox/policy/landlock.h"
 #include "sandbox/types.h"
 
@@ -48,6 +51,18 @@ static void read_processors(struct box_processors *processors)
     memcpy(processors->bits, all, sizeof processors->bits);
 }
 
+/* Init has to read the paths in the memory of the processes that it starts, ptrace(2). */
+static const char *why_writes_are_unseen(void)
+{
+    char scope[8] = "0"; /* there is no Yama */
+    (void)fd_read_text_at(AT_FDCWD, "/proc/sys/kernel/yama/ptrace_scope", scope, sizeof scope);
+    return !filter_can_ask_of_writes()
+               ? "this needs Linux 5.19, and a container engine that allows "
+                 "seccomp notifications"
+           : scope[0] > '1' ? "the setting kernel.yama.ptrace_scope forbids it"
+                            : NULL;
+}
+
 void host_facts_read(const struct box_spec *spec, struct host_facts *ret_facts)
 {
     *ret_facts = (struct host_facts){
@@ -55,6 +70,7 @@ void host_facts_read(const struct box_spec *spec, struct host_facts *ret_facts)
         .gid = getegid(),
         .pid = getpid(),
         .landlock_abi = landlock_abi(),
+        .writes_unseen = why_writes_are_unseen(),
         .has_nix_store = access("/nix/store", F_OK) == 0,
     };
     /* Root of a user namespace that maps only itself has no other id to give, nor has one without

@@ -31,6 +31,8 @@ struct host_facts {
     bool gives_ids;         /* the server can give a user namespace ids that own nothing */
     bool leaves_out_mounts; /* the server can, see box_cow_may_leave_out() */
     int landlock_abi;
+    const char *writes_unseen; /* why init cannot be notified of what changes files, for
+                                  sentences; NULL: it can. Static */
     struct host_directory system[HOST_DIRECTORIES]; /* of host_system_directories */
     bool has_nix_store;
     uint32_t etc_python; /* bits 1 << N: /etc/python3.N exists */

@@ -46,7 +46,8 @@ static int session_connect(struct box_session *session, int guest_fds[SESSION_GU
     }
     session->trace_fd = memfd_create("sandpiper-trace", MFD_CLOEXEC);
     guest_fds[3] = session->trace_fd < 0 ? -1 : fcntl(session->trace_fd, F_DUPFD_CLOEXEC, 3);
-    bool greets = !session->is_branch && box_spec_is_written_through(session->box->spec);
+    bool greets = !session->is_branch && box_spec_is_written_through(session->box->spec) &&
+                  !session->box->guest.is_seen;
     if (guest_fds[3] >= 0 && session->box->keeper.greet_fd >= 0 && greets) {
         guest_fds[4] = fcntl(session->box->keeper.greet_fd, F_DUPFD_CLOEXEC, 3);
     }

@@ -81,8 +81,8 @@ struct session_death {
     uint64_t disk_files; /* 0: for its bytes */
     unsigned processes;  /* that were killed with it */
     char names[BOX_NAMES_BYTES];
-    bool over;           /* all that is known is known */
-    unsigned looks;      /* at checkpoints that have been woken since */
+    bool over;      /* all that is known is known */
+    unsigned looks; /* at checkpoints that have been woken since */
 };
 
 /* The checkpoint being woken, see waking.c. */

@@ -35,7 +35,7 @@ struct box_end {
     uint64_t files_bytes; /* OOM: of used_bytes, in files; 0: not known */
     uint64_t used_files;  /* 0: for its bytes */
     uint64_t limit_files;
-    unsigned processes;    /* that it had started and that ended with it */
+    unsigned processes;          /* that it had started and that ended with it */
     char names[BOX_NAMES_BYTES]; /* lines with the commands of the first of them */
     unsigned stalled;      /* states that did not resume, because their code hangs; they are lost */
     unsigned stalled_cell; /* the first of them */

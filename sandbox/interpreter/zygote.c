@@ -91,6 +91,7 @@ static void zygote_started(void *arg, const struct wire_reply *reply, int fds[WI
         return;
     }
     box->guest.pid = reply->pid;
+    box->guest.is_seen = reply->status;
     box->guest.fd = take_fd(&fds[0]);
     r = zygote_preload(box);
     if (r < 0) {

@@ -119,6 +119,7 @@ int config_write(const struct box *box, int fd, struct fail *ret_fail)
         .guest_uid = plan->outside_uid,
         .guest_gid = plan->outside_gid,
         .tasks_max = guards && !sizes.pids_max ? limits->pids : 0,
+        .asks_of_writes = plan->asks_of_writes,
         .own_workspace = !box->spec->workspace,
         .undo_files_bytes = box_spec_undo_files_bytes(box->spec),
         .landlock_optional = (box->spec->allow_degraded & 1U << BOX_PROTECTION_LANDLOCK) != 0,

@@ -90,8 +90,9 @@ struct plan {
     unsigned rule_count;
     unsigned long namespaces; /* flags of clone(2) */
     int landlock_abi;
-    bool egress;  /* there is an egress proxy */
-    bool own_uid; /* nobody else has outside_uid, so the kernel counts only its processes */
+    bool egress;         /* there is an egress proxy */
+    bool asks_of_writes; /* init is notified of what is about to change files */
+    bool own_uid;        /* nobody else has outside_uid, so the kernel counts only its processes */
     struct filter_program filter_init;      /* names that init and the guest need */
     struct filter_program filter_notified;  /* the guest's: calls that init decides; or none */
     struct filter_program filter_arguments; /* the guest's: arguments */

@@ -165,7 +165,9 @@ int plan_compile_full(struct plan *plan, struct fail *ret_fail)
 {
     bool landlock = plan->landlock_abi >= LANDLOCK_ABI_LEAST;
     bool scopes = plan->landlock_abi >= LANDLOCK_ABI_SCOPES;
-    int r = scopes ? 0 : filter_build_signals(&plan->filter_notified, ret_fail);
+    const struct filter_asks asks = {.signals = !scopes, .writes = plan->asks_of_writes};
+    int r = asks.signals || asks.writes ? filter_build_asks(&asks, &plan->filter_notified, ret_fail)
+                                        : 0;
     plan->filter_arguments = made_filters[landlock ? MADE_WITH_LANDLOCK : MADE_ARGUMENTS];
     plan->filter_names = made_filters[MADE_NAMES];
     if (r == 0 && !plan->filter_names.program) {
@@ -181,8 +183,9 @@ int plan_build_guest_filters(struct plan *plan, plan_compile_fn compile, struct 
         struct filter_program notified;
         struct filter_program arguments;
         struct filter_program names;
-    } kept[3]; /* by everything that they depend on */
-    typeof(*kept) *mine = &kept[plan->level == BOX_CONTAINER ? 1 + plan->egress : 0];
+    } kept[6]; /* by everything that they depend on */
+    typeof(*kept) *mine =
+        &kept[(plan->level == BOX_CONTAINER ? 1 + plan->egress : 0) * 2 + plan->asks_of_writes];
     if (!mine->names.program) {
         int r = compile(plan, ret_fail);
         if (r < 0) {

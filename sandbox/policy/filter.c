@@ -1,9 +1,11 @@
 #include "sandbox/policy/filter.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <linux/fs.h> /* RENAME_WHITEOUT */
 #include <linux/sched.h>
+#include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -11,6 +13,8 @@
 #include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "sandbox/policy/filter_parts.h"
 #include "sandbox/policy/landlock_abi.h"
@@ -229,10 +233,44 @@ int filter_build_apply(struct filter_program *ret_filter, struct fail *ret_fail)
 const char *const filter_signals[] = {
     "kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_send_signal", NULL};
 
-int filter_build_signals(struct filter_program *ret_filter, struct fail *ret_fail)
+/* What changes names or attributes. What is written to an open file is known by its opening. */
+static const char *const writes[] = {
+    "creat",       "truncate",     "rename",       "renameat", "renameat2", "link",
+    "linkat",      "symlink",      "symlinkat",    "unlink",   "unlinkat",  "mkdir",
+    "mkdirat",     "rmdir",        "mknod",        "mknodat",  "chmod",     "fchmod",
+    "fchmodat",    "chown",        "lchown",       "fchown",   "fchownat",  "utime",
+    "utimes",      "futimesat",    "utimensat",    "setxattr", "lsetxattr", "fsetxattr",
+    "removexattr", "lremovexattr", "fremovexattr", NULL};
+
+int filter_add_writes(scmp_filter_ctx context)
+{
+    static const uint64_t flags[] = {O_WRONLY, O_RDWR, O_CREAT, O_TRUNC};
+    int r = filter_add_names(context, SCMP_ACT_NOTIFY, writes);
+    for (unsigned i = 0; r == 0 && i < 2 * (sizeof flags / sizeof *flags); i++) {
+        uint64_t flag = flags[i / 2];
+        const char *name = i % 2 ? "openat" : "open";
+        struct scmp_arg_cmp compare = {
+            .arg = i % 2 ? 2 : 1, .op = SCMP_CMP_MASKED_EQ, .datum_a = flag, .datum_b = flag};
+        int number = seccomp_syscall_resolve_name(name);
+        r = number < 0 ? 0 : seccomp_rule_add_array(context, SCMP_ACT_NOTIFY, number, 1, &compare);
+        r = r == -EDOM ? 0 : r; /* not on this architecture */
+    }
+    return r;
+}
+
+int filter_build_asks(const struct filter_asks *asks, struct filter_program *ret_filter,
+                      struct fail *ret_fail)
 {
     FILTER_CONTEXT context = NULL;
     int r = filter_context_new(SCMP_ACT_ALLOW, ret_filter->arch, &context);
-    r = r ? r : filter_add_names(context, SCMP_ACT_NOTIFY, filter_signals);
-    return filter_export(context, r, "seccomp rules for signals", ret_filter, ret_fail);
+    r = r || !asks->signals ? r : filter_add_names(context, SCMP_ACT_NOTIFY, filter_signals);
+    r = r || !asks->writes ? r : filter_add_writes(context);
+    return filter_export(context, r, "seccomp rules for what init is asked", ret_filter, ret_fail);
+}
+
+bool filter_can_ask_of_writes(void)
+{
+    unsigned long flags = SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
+    /* The kernel checks the flags before it reads the program, which is not there. */
+    return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, NULL) < 0 && errno == EFAULT;
 }

@@ -20,8 +20,17 @@ struct filter_program {
 int filter_build_init(struct filter_program *ret_filter, struct fail *ret_fail);
 /* By name, for the guest. */
 int filter_build_names(struct filter_program *ret_filter, struct fail *ret_fail);
-/* For the guest, where Landlock has no scopes: signals, which init decides. */
-int filter_build_signals(struct filter_program *ret_filter, struct fail *ret_fail);
+/* For the guest, as SECCOMP_RET_USER_NOTIF: signals, where Landlock has no scopes for them; and
+ * what changes files, where the workspace is written through. At least one of both. */
+struct filter_asks {
+    bool signals;
+    bool writes;
+};
+int filter_build_asks(const struct filter_asks *asks, struct filter_program *ret_filter,
+                      struct fail *ret_fail);
+/* Whether a call that init has received is interrupted by a fatal signal only: without that (before
+ * Linux 5.19), every signal would end an open(2) with EINTR, seccomp_unotify(2). */
+bool filter_can_ask_of_writes(void);
 /* By argument, for the guest: what is refused of an allowed call. Separate, because libseccomp
  * takes one comparison for each argument in a rule. landlock: it keeps the zygote's memory from
  * code; otherwise the zygote hides it with PR_SET_DUMPABLE. */
@@ -40,6 +49,7 @@ int filter_build_apply(struct filter_program *ret_filter, struct fail *ret_fail)
 struct filter_container {
     int landlock_abi; /* the filters check what this version does not */
     bool egress;      /* an egress proxy runs: the guest may request TCP sockets */
+    bool writes;      /* what changes files is notified */
 };
 /* The calls that the supervisor decides, as SECCOMP_RET_USER_NOTIF. Installed first: a refusal by
  * another filter takes precedence, seccomp(2). */

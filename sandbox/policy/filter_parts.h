@@ -75,5 +75,8 @@ struct filter_named {
 int filter_build_named(const struct filter_named *lists, struct filter_program *ret_filter,
                        struct fail *ret_fail);
 
+/* Notifications of calls that change names or attributes, or open for writing. */
+int filter_add_writes(scmp_filter_ctx context);
+
 /* Calls that send signals; NULL ends the list. */
 extern const char *const filter_signals[];

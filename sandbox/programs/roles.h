@@ -12,10 +12,12 @@ int tools_main(void);
 
 /* The keeper is not executed: it is a fork of init. */
 struct keeper_setup {
-    int socket_fd; /* requests of the server */
-    int greet_fd;  /* see wire_touch */
-    int watch_fd;  /* an inotify instance, or -1 */
-    int output_fd; /* the directory of overflow files; or -1 */
+    int socket_fd;           /* requests of the server */
+    int greet_fd;            /* see wire_touch; and that of init: */
+    int touch_fd;            /* or -1 */
+    const uint32_t *answers; /* with touch_fd: how many touches of each number are answered */
+    int watch_fd;            /* an inotify instance, or with touch_fd an eventfd(2); or -1 */
+    int output_fd;           /* the directory of overflow files; or -1 */
     const char *work;
     uint32_t cow; /* enum wire_cow */
     bool own;     /* the workspace is the sandbox's own */

@@ -41,7 +41,8 @@ enum {
 enum wire_cow { WIRE_COW_NONE, WIRE_COW_MEMORY, WIRE_COW_STORE };
 
 enum wire_op {
-    WIRE_START_ZYGOTE,  /* Response: pid, fd: the control socket, with SO_PASSCRED */
+    WIRE_START_ZYGOTE,  /* Response: pid, fd: the control socket, with SO_PASSCRED; status: 1:
+                           calls that change files are notified */
     WIRE_START_PROGRAM, /* Response: pid, fds: socket with SO_PASSCRED (0, 3), pipe (1, 2) */
     WIRE_SELFTEST,  /* path: the canary's. Response: fd: a SOCK_SEQPACKET for one selftest_record */
     WIRE_PAIR,      /* Response: a WIRE_PAIR_MADE */
@@ -211,6 +212,7 @@ struct wire_config {
     uint32_t tasks_max;         /* processes and threads, counted by init; 0: the kernel counts */
     uint32_t landlock_optional; /* continue without Landlock where the kernel has it and it fails */
     uint32_t cow;               /* enum wire_cow */
+    uint32_t asks_of_writes;    /* calls that change files are notified, notify_writes.c */
     uint32_t own_workspace;     /* it is the sandbox's own: nobody else writes to it */
     uint64_t undo_files_bytes;  /* what copies of files may take */
     struct box_processors processors; /* which the sandbox may use at a time */

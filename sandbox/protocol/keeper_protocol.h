@@ -86,5 +86,7 @@ struct wire_kept {
     uint32_t too_many;  /* entries: no states of files are kept */
     uint32_t blind;     /* the workspace is written through and has too many: calls report what they
                            touch, and nothing else is checked */
+    uint32_t held;      /* files that calls have left open: the next one may not begin before the
+                           keeper has seen what is in them */
     uint32_t watched;   /* the inotify instance reports what changes from now on */
 };

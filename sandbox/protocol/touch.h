@@ -3,15 +3,21 @@
 
 #include "base/limits.h"
 
-/* From a session to the keeper, before its code does something in a directory that is written
- * through. The first message on the sessions' socket brings a connection (SCM_RIGHTS) and says
- * nothing; on that follow these, and the keeper responds to each with its number. */
+/* To the keeper, before code does something in a directory that is written through: from init,
+ * which is notified of every program's calls; or, where the kernel cannot do that, from a session,
+ * of what its Python code does. The first message on the sessions' socket brings a connection
+ * (SCM_RIGHTS) and says nothing; on that follow these. The keeper responds to each with its
+ * number. */
+enum { WIRE_TOUCH_PATHS = 3 };
 struct wire_touch {
     uint32_t state; /* that the call leads to */
     uint32_t number;
-    uint32_t op;                      /* enum wire_touch_op */
-    char paths[3 * LIMIT_PATH_BYTES]; /* relative to the workspace, each with a NUL: of what is
-                                         touched; of its new name; of what the thread has touched
+    uint32_t
+        thread;  /* which does it: what it has done before is over. 0: the third path says that */
+    uint32_t op; /* enum wire_touch_op */
+    char paths[WIRE_TOUCH_PATHS * LIMIT_PATH_BYTES]; /* relative to the workspace, each with a NUL:
+                                         of what is touched; of its new name, or of the file of
+                                         which it becomes a name; of what the thread has touched
                                          before, which is over */
 };
 
@@ -24,4 +30,5 @@ enum wire_touch_op {
     WIRE_TOUCH_LINK = 'l',      /* makes a further name of a file */
     WIRE_TOUCH_REMOVE = 'd',
     WIRE_TOUCH_RENAME = 'r',
+    WIRE_TOUCH_UNKNOWN = 'x', /* of a program whose memory init may not read: no path */
 };

@@ -52,6 +52,7 @@ static int expect(const struct box *box, struct selftest_expectation *expected)
         .sizes = config_sizes(box),
         .memory_watched = !cgroup_has(&box->cgroup, CGROUP_MEMORY),
         .landlock_abi = landlock_abi(),
+        .asks_of_writes = box->plan.asks_of_writes,
         .data = box->plan.data,
         .data_count = box->plan.data_count,
         .data_writable = box->plan.data_writable,

@@ -64,7 +64,7 @@ struct box_fact {
     bool warning;
     char text[400];
 };
-enum { BOX_FACTS = 13 + BOX_MOUNTS };
+enum { BOX_FACTS = 14 + BOX_MOUNTS };
 
 /* Examines the host, the workspace and the interpreter. report: from box_probe(). Returns the
  * number of facts. */

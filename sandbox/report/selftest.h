@@ -53,6 +53,7 @@ struct selftest_expectation {
     uint32_t data_writable; /* bits 1 << i */
     bool memory_watched;    /* by init: one more filter */
     int landlock_abi;       /* 0: none is applied */
+    bool asks_of_writes;    /* init is notified of writes: one more filter */
 };
 
 /* What was found wrong, by protection; empty: nothing. */

@@ -80,6 +80,9 @@ int filter_build_notified(const struct filter_container *container,
     if (r == 0 && container->egress) {
         r = add_notified_sockets(context);
     }
+    if (r == 0 && container->writes) {
+        r = filter_add_writes(context);
+    }
     return filter_export(context, r, "seccomp rules for supervised calls", ret_filter, ret_fail);
 }
 

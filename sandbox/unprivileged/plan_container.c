@@ -147,8 +147,8 @@ static int add_container(struct plan *plan, const struct box_spec *spec,
 
 static int compile_container(struct plan *plan, struct fail *ret_fail)
 {
-    const struct filter_container container = {.landlock_abi = plan->landlock_abi,
-                                               .egress = plan->egress};
+    const struct filter_container container = {
+        .landlock_abi = plan->landlock_abi, .egress = plan->egress, .writes = plan->asks_of_writes};
     int r = filter_build_notified(&container, &plan->filter_notified, ret_fail);
     r = r ? r : filter_build_container_arguments(&container, &plan->filter_arguments, ret_fail);
     return r ? r : filter_build_container_names(&plan->filter_names, ret_fail);

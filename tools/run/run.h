@@ -85,10 +85,9 @@ enum run_fact {
     RUN_CLAIMS,     /* paths that the code itself has touched, a newline after each but the last */
     RUN_CPU_MS,     /* number */
     RUN_PEAK_BYTES, /* number: peak resident memory of the interpreter */
-
-    RUN_REFUSAL,      /* why the code did not begin: a sentence */
-    RUN_WAITED,       /* "waited 25 s for <cell 4>" */
-    RUN_BEFORE,       /* what happened to the state since the last result */
+    RUN_REFUSAL,    /* why the code did not begin: a sentence */
+    RUN_WAITED,     /* "waited 25 s for <cell 4>" */
+    RUN_BEFORE,     /* what happened to the state since the last result */
     RUN_NAMED_STATES, /* "\"raw\" dropped, left: \"clean\"": drop was carried out */
     RUN_BACK,       /* undo or restore was carried out: "back to the state after <cell 4> (undo)" */
     RUN_BACK_NAME,  /* by restore, the state of this name; nothing: by undo */

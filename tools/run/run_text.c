@@ -289,9 +289,9 @@ static void append_file(struct buf *text, const struct run_change *file)
     const char *rest = NULL;
     append_change(text, file->name);
     bool sized = file->size && parse_u64(file->size, &bytes) == 0;
-    bool doubt = strcmp(kind, "may be yours") == 0;
+    bool doubt = strcmp(kind, "may be the user's") == 0;
     if (file->name[0] == '-') {
-        buf_append_text(text, doubt ? " (may be yours)" : "");
+        buf_append_text(text, doubt ? " (may be the user's)" : "");
     } else if (strcmp(kind, "symlink") == 0 || strcmp(kind, "directory") == 0) {
         buf_appendf(text, " (%s)", kind);
     } else if (sized && parse_digits(kind, &files, &rest) == 0 && strcmp(rest, " files") == 0) {
@@ -300,7 +300,7 @@ static void append_file(struct buf *text, const struct run_change *file)
         bool linked = strcmp(kind, "hard link") == 0;
         buf_appendf(text, " (%s%s)", content_size(bytes, human),
                     linked  ? ", hard link"
-                    : doubt ? ", may be yours"
+                    : doubt ? ", may be the user's"
                             : "");
     }
 }

@@ -330,7 +330,7 @@ static void session_grace_half_over(void *arg)
 {
     struct session *session = arg;
     bool waits = !session_was_reached(session) && session->state == SESSION_INTERRUPTED &&
-                 box_session_end_cell(session->guest, session->current->cell) == 0;
+                 box_session_end_cell(session->guest, session_files_mark(session)) == 0;
     if (waits) {
         session->current->end.waited = true;
     }

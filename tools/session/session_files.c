@@ -33,6 +33,12 @@ bool session_files_are_unprepared(const struct session *session)
     return session->current->files == 0 && keeping_box(session);
 }
 
+unsigned session_files_mark(const struct session *session)
+{
+    const struct run *run = session->current;
+    return run->files && is_written_through(session->owner) ? run->files : run->cell;
+}
+
 static void session_prepared(void *arg, int, const struct wire_kept *, const char *, size_t)
 {
     struct session *session = arg;
@@ -207,6 +213,21 @@ static void forget_state(struct session *session, uint32_t files)
     }
 }
 
+/* Says once what undo does not cover, in a result that says nothing else of that. */
+static void note_unseen(struct sessions *sessions, struct run *run)
+{
+    const struct box *box = server_box_get(sessions->server_box);
+    if (sessions->files_unseen || !box || !keeps_files(sessions) ||
+        run->facts[RUN_FILES_NOTE].size > 0) {
+        return;
+    }
+    sessions->files_unseen = true;
+    const char *why = box_states_unseen(box);
+    if (why) {
+        run_addf(run, RUN_FILES_NOTE, BOX_UNSEEN_WRITES, why);
+    }
+}
+
 /* Says once that the workspace has more entries than are checked. */
 static void note_uncovered(struct sessions *sessions, struct run *run, bool too_many)
 {
@@ -232,6 +253,7 @@ static void run_ended(void *arg, int error, const struct wire_kept *kept, const 
             note_unkept(ended.run, kept, text, size);
         }
         note_uncovered(ended.sessions, ended.run, kept->too_many);
+        note_unseen(ended.sessions, ended.run);
     }
     if (error && ended.session) {
         forget_state(ended.session, ended.files);
@@ -284,6 +306,7 @@ void session_files_end(struct session *session, struct run *run)
     }
     if (quiet || r < 0) {
         note_uncovered(session->owner, run, box_states_are_blind(box));
+        note_unseen(session->owner, run);
         run->on_done(run->arg, run);
     }
 }
@@ -345,12 +368,15 @@ static void note_back(struct session *session, const struct wire_kept *kept, con
 static void append_unseen(const struct sessions *sessions, const struct wire_kept *kept,
                           struct buf *back)
 {
-    if (kept->unseen) {
+    bool through = is_written_through(sessions);
+    if (kept->unseen && through && !box_states_unseen(server_box_get(sessions->server_box))) {
+        buf_appendf(back, "%snot known: what programs changed whose file cannot be read",
+                    buf_size(back) > 0 ? ", " : "");
+    } else if (kept->unseen) {
         buf_appendf(back,
                     "%snot all files were checked%s: the workspace has too many, or directories "
                     "that are unreadable or too deep",
-                    buf_size(back) > 0 ? ", " : "",
-                    is_written_through(sessions) ? " for what programs changed" : "");
+                    buf_size(back) > 0 ? ", " : "", through ? " for what programs changed" : "");
     } else if (buf_size(back) == 0) {
         buf_appendf(back, "files unchanged%s",
                     kept->left_out ? " (not checked: .git, node_modules and the like)" : "");
@@ -380,9 +406,9 @@ static void session_switched(void *arg, int error, const struct wire_kept *kept,
         append_kind(&back, "no copy kept for \"" RUN_LEFT "\": ", WIRE_KEPT_UNKEPT, kept->unkept,
                     text, size);
         append_kind(&back,
-                    is_written_through(session->owner)
-                        ? "not reverted, may be yours or a program's: "
-                        : "not reverted, changed since by someone else: ",
+                    box_states_unseen(server_box_get(session->owner->server_box))
+                        ? "not reverted, may be the user's or a program's: "
+                        : "not reverted, also changed by others: ",
                     WIRE_KEPT_STAYS, kept->stays, text, size);
         append_kind(&back, "cannot revert: ", WIRE_KEPT_MISSED, kept->missed, text, size);
         if (kept->lost) {

@@ -92,7 +92,8 @@ struct sessions {
     struct loop *loop;
     struct session_written written;
     uint32_t last_serial;   /* of a session, and of a state of files */
-    bool files_uncovered;   /* a result has said that there are too many for undo */
+    bool files_unseen;      /* a result has said what undo does not cover; and */
+    bool files_uncovered;   /* that there are too many for undo */
     unsigned files_open;    /* runs that have begun and not ended, as the keeper knows */
     unsigned files_looking; /* ended runs whose files the keeper still checks */
     struct server_box *server_box;
@@ -183,6 +184,8 @@ bool session_files_are_unprepared(const struct session *session);
 void session_files_prepare(struct session *session);
 /* The current run has changed the state: it has made the files what they are. */
 void session_files_made(struct session *session);
+/* The number that the current run's processes carry: of its state of the files, or of its cell. */
+unsigned session_files_mark(const struct session *session);
 /* Returns a run, which has ended, to its caller, as soon as its changes of files are known. */
 void session_files_end(struct session *session, struct run *run);
 /* Tells the keeper which states the session can go back to. */
@@ -194,13 +197,11 @@ void session_files_switch(struct session *session);
 /* session_memory.c */
 /* To be called when the current run is sent: traces it from now on when memory gets short. */
 void session_memory_watch(struct session *session);
-/* The interpreter has died: stores in the run where the code was, if memory ran out, or a fault of
- * the code's ended it and faulthandler has written that. */
+/* The interpreter has died: stores in the run where the code was, if that is known. */
 void session_memory_place(struct session *session, const struct box_end *end);
 /* Memory ran out: drops all states of undo, which would make the next call fail too. */
 void session_state_crowded(struct session *session);
-/* The current run has lost the state that it began with: if the checkpoint of that had made way for
- * the run, stores in the run why. */
+/* The current run has lost its first state: if that checkpoint had made way for it, stores why. */
 void session_state_gave_up(struct session *session);
 /* Stores in the run what the guest reports of memory, and drops old states to make space. */
 void session_state_make_space(struct session *session, const struct box_message *message);
@@ -208,17 +209,15 @@ void session_state_make_space(struct session *session, const struct box_message 
 /* session_states.c */
 /* Makes the sandbox keep the checkpoints that the history uses. */
 void session_keep(struct session *session);
-/* Adds to what the next result reports of the time before it. "; " separates such texts: none
- * contains it. */
+/* Adds to what the next result reports of the time before it; no text contains "; ". */
 __attribute__((format(printf, 2, 3))) void session_tell(struct session *session, const char *fmt,
                                                         ...);
-/* The same for a cancelled run, which has no result of its own. then: what became of the state;
- * NULL: the code did not begin. */
+/* The same for a cancelled run. then: what became of the state; NULL: the code did not begin. */
 void session_tell_cancelled(struct session *session, const struct run *run, const char *then);
 /* The current run has a result: its variables become part of the state. */
 void session_state_made(struct session *session, const struct box_message *message);
-/* The current run, a job, ends before it has begun: an undo takes it back all the same, and not the
- * call before it. */
+/* The current run, a job, ends before it has begun: an undo takes that back, not the call before.
+ */
 void session_state_untouched(struct session *session);
 /* The interpreter died; the state is that after cell. by_run: the current run died with it. gone,
  * older: of size, receive the variables that this state lacks, and those that a later cell has
@@ -233,8 +232,7 @@ void session_undo(struct session *session);
 void session_restore(struct session *session);
 /* The undo or restore has put no files back: of a state without variables nothing is left. */
 void session_left_nothing(struct session *session);
-/* Drops the named state that the current run no longer needs, or refuses the run: there is none of
- * that name. */
+/* Drops the named state that the current run names, or refuses the run: there is none. */
 void session_drop_named(struct session *session);
 /* The current run's result, which is complete, names the states that are left after such a drop. */
 void session_list_left(struct session *session);
@@ -242,8 +240,8 @@ void session_list_left(struct session *session);
 void session_state_taken(struct session *session, const struct session_goal *goal);
 /* Gives the current state the name that the current run requests. */
 void session_name_state(struct session *session);
-/* Wait for the checkpoint of the current state, which is being forked: before the current run, and
- * after it to name the state. */
+/* Wait for the current state's checkpoint: before the current run, and after it to name the state.
+ */
 void session_await_checkpoint(struct session *session);
 void session_save(struct session *session);
 /* Of the present state. */

@@ -95,7 +95,7 @@ static bool session_end_processes(struct session *session)
 {
     bool was_interrupted = session->state == SESSION_INTERRUPTED || session->fate.interrupted;
     if (!was_interrupted || session->transient ||
-        box_session_end_cell(session->guest, session->current->cell) < 0) {
+        box_session_end_cell(session->guest, session_files_mark(session)) < 0) {
         return false;
     }
     session_enter(session, SESSION_SWEEPING);

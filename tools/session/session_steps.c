@@ -72,7 +72,7 @@ static void add_files(struct session_fields *fields, const struct session *sessi
 {
     const struct run *run = session->current;
     const struct buf *back = &session->files.back;
-    if (box_spec_is_written_through(server_box_spec(session->owner->server_box)) && run->files) {
+    if (run->files && box_spec_is_written_through(server_box_spec(session->owner->server_box))) {
         (void)snprintf(number, 16, "%u", run->files);
         session_add_field(fields, "files", number, strlen(number));
     }

@@ -36,9 +36,10 @@ struct init {
     struct init_paths paths;
     struct notify notify; /* of a supervisor */
     struct processes processes;
-    bool blind;      /* no /proc: a process monitor counts and kills instead */
-    int overlay_fd;  /* WIRE_OVERLAY_FD, or -1 */
-    bool guest_runs; /* there is something to watch */
+    bool blind;       /* no /proc: a process monitor counts and kills instead */
+    int overlay_fd;   /* WIRE_OVERLAY_FD, or -1 */
+    bool guest_runs;  /* there is something to watch */
+    bool sees_writes; /* calls that change files are notified, and the keeper too */
     int signal_fd;
 };
 
@@ -51,9 +52,9 @@ enum wire_step supervisor_begin(struct init *init);
 /* How a child hands the listener of its first filter to the supervisor. listener_pair() makes a
  * pair before the fork, or none where no call is notified. listener_give() sends the listener
  * through the second end and closes that, or returns false with errno. listener_take() blocks until
- * it arrives. */
+ * it arrives, and returns whether it is served. */
 int listener_pair(const struct init *init, int ends[2]);
-void listener_take(struct init *init, int ends[2]);
+bool listener_take(struct init *init, int ends[2]);
 
 /* restrict_guest.c: takes from this process all that the guest must not have. control_fd becomes
  * CONFINED_CONTROL_FD; besides 0, 1 and 2 only that and CONFINED_RULESET_FD stay open. listener_fd:

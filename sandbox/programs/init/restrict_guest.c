@@ -44,17 +44,19 @@ static bool listener_give(const struct init *init, int to_fd)
 }
 
 /* The child is still our own program: it hands over, or ends. */
-void listener_take(struct init *init, int ends[2])
+bool listener_take(struct init *init, int ends[2])
 {
     char byte = 0;
     int listener = -1;
+    bool served = false;
     struct pollfd fd = {.fd = ends[0], .events = POLLIN};
     own_close(&ends[1]);
     if (ends[0] >= 0 && poll(&fd, 1, -1) == 1 &&
         packet_receive(ends[0], &byte, 1, &listener, 1) == 1 && listener >= 0) {
-        (void)notify_take(&init->notify, listener);
+        served = notify_take(&init->notify, listener) == 0;
     }
     own_close(&ends[0]);
+    return served;
 }
 
 static bool set_limit(const struct rlimit_wanted *wanted, bool nests)

@@ -1,5 +1,7 @@
 #include <errno.h>
+#include <sys/eventfd.h>
 #include <sys/inotify.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -48,29 +50,43 @@ void zygote_start(struct init *init, const struct wire_request *request)
         }
         guest_child(init, ends[1], listener[1], /* nests= */ true);
     }
+    int error = r < 0 ? -r : errno;
+    init->sees_writes =
+        listener_take(init, listener) && init->config->asks_of_writes && !init->blind;
+    reply.status = init->sees_writes;
     if (reply.pid > 0) {
         init->processes.zygote = reply.pid;
         init->guest_runs = true;
         reply_send(&reply, ends[0]);
     } else {
-        reply_result(request->id, r < 0 ? -r : errno);
+        reply_result(request->id, error);
     }
-    listener_take(init, listener);
 }
 
 void keeper_start(struct init *init, const struct wire_request *request)
 {
     defer_close_pair int ends[2] = {-1, -1};
     defer_close_pair int greeting[2] = {-1, -1};
+    defer_close_pair int touches[2] = {-1, -1};
     /* The upper layer of an overlay reports nothing: it is written through the overlay's files. */
-    defer_close int watch_fd = init->config->cow ? -1 : inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    defer_close int watch_fd = init->config->cow   ? -1
+                               : init->sees_writes ? eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)
+                                                   : inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     struct wire_reply reply = {.event = WIRE_RESPONSE, .id = request->id};
     int r = fd_socketpair(SOCK_SEQPACKET, ends);
     r = r ? r : fd_socketpair(SOCK_SEQPACKET, greeting);
+    r = r || !init->sees_writes ? r : fd_socketpair(SOCK_SEQPACKET, touches);
+    uint32_t *answers = touches[0] < 0
+                            ? NULL
+                            : mmap(NULL, NOTIFY_TOUCHES * sizeof *answers, PROT_READ | PROT_WRITE,
+                                   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    r = answers == MAP_FAILED ? -errno : r;
     reply.pid = r < 0 ? -1 : fork();
     if (reply.pid == 0) {
         keeper_main(&(struct keeper_setup){.socket_fd = ends[1],
                                            .greet_fd = greeting[1],
+                                           .touch_fd = touches[1],
+                                           .answers = answers,
                                            .watch_fd = watch_fd,
                                            .output_fd = files_output_fd(),
                                            .work = init->paths.work,
@@ -83,6 +99,9 @@ void keeper_start(struct init *init, const struct wire_request *request)
         int second = init->config->cow ? init->overlay_fd : watch_fd;
         const int theirs[] = {ends[0], greeting[0], second};
         init->processes.keeper = reply.pid;
+        if (touches[0] >= 0) {
+            notify_tell(&init->notify, take_fd(&touches[0]), init->paths.work, answers);
+        }
         reply_send_fds(&reply, theirs, second < 0 ? 2 : 3);
     } else {
         reply_result(request->id, r < 0 ? -r : errno);
@@ -122,5 +141,5 @@ void program_start(struct init *init, const struct wire_request *request)
     } else {
         reply_result(request->id, r < 0 ? -r : errno);
     }
-    listener_take(init, listener);
+    (void)listener_take(init, listener);
 }

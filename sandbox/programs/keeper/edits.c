@@ -1,9 +1,11 @@
 /* What sessions report: see edits.h. */
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
@@ -11,7 +13,10 @@
 #include "base/path.h"
 #include "sandbox/programs/keeper/edits_follow.h"
 
-enum { EDITS = 20000 }; /* of a call */
+enum {
+    EDITS = 100000, /* of a call */
+    NUMBERS = 1024, /* of touches, by init */
+};
 
 /* --- what a session reports --- */
 
@@ -25,6 +30,13 @@ static bool is_written(const struct keeper *keeper, const char *path)
 void edits_lose(struct keeper *keeper)
 {
     keeper->edits.lost_ns = clock_wall_ns();
+}
+
+static void set_toucher(const struct keeper *keeper, struct edit *edit)
+{
+    edit->thread = keeper->edits.thread;
+    edit->number = keeper->edits.number;
+    edit->answers = edit->thread ? keeper->edits.answers[edit->number] : 0;
 }
 
 /* An edit before which the facts were at the place that it changes. Owns `to`. */
@@ -42,6 +54,7 @@ static struct edit *edit_new(struct keeper *keeper, struct state *state, const c
         return NULL;
     }
     edit->to = to;
+    set_toucher(keeper, edit);
     edit->state = state->id;
     edit->name_bytes = bytes;
     keeper->records.name_bytes += bytes;
@@ -69,10 +82,13 @@ static struct edit *edit_new(struct keeper *keeper, struct state *state, const c
 /* A directory gets another name: what is in it is still where it was. */
 static void resolve_below(struct keeper *keeper, const struct state *state, const char *path)
 {
-    for (size_t i = 0; i < state->edits.count; i++) {
-        struct edit *edit = state->edits.list[i];
-        if (apply_path_is_below(edit_place(edit), path) && edit->active) {
-            edit_resolve(keeper, edit);
+    for (size_t i = 0; i < KEEPER_KNOWN; i++) {
+        struct edit *next = NULL;
+        for (struct edit *edit = keeper->edits.active[i]; edit; edit = next) {
+            next = edit->next;
+            if (edit->state == state->id && apply_path_is_below(edit_place(edit), path)) {
+                edit_resolve(keeper, edit);
+            }
         }
     }
 }
@@ -90,6 +106,40 @@ static void doubt_names(const struct state *state, struct edit *edit,
         if (other != edit && !other->moves && other->inode == facts->inode &&
             strcmp(other->path, edit_place(edit)) != 0) {
             other->unsure = edit->unsure = true;
+        }
+    }
+}
+
+/* --- files that stay open from one call to the next --- */
+
+static void hold(struct keeper *keeper, const char *path, uint32_t owner)
+{
+    enum { HELD = sizeof keeper->edits.held / sizeof *keeper->edits.held };
+    size_t at = HELD;
+    for (size_t i = 0; i < HELD; i++) {
+        if (!keeper->edits.held[i].path) {
+            at = i;
+        } else if (keeper->edits.held[i].owner == owner &&
+                   strcmp(keeper->edits.held[i].path, path) == 0) {
+            return;
+        }
+    }
+    if (at < HELD && (keeper->edits.held[at].path = strdup(path))) {
+        keeper->edits.held[at].owner = owner;
+    }
+}
+
+/* They are there under other names too now. */
+static void hold_moved(struct keeper *keeper, const char *path, const char *target)
+{
+    char moved[KEEPER_PATH_BYTES];
+    enum { HELD = sizeof keeper->edits.held / sizeof *keeper->edits.held };
+    for (size_t i = 0; i < HELD; i++) {
+        const char *held = keeper->edits.held[i].path;
+        const char *rest = held ? path_behind(held, path) : NULL;
+        if (rest && (size_t)snprintf(moved, sizeof moved, "%s%s%s", target, *rest ? "/" : "",
+                                     rest) < sizeof moved) {
+            hold(keeper, moved, keeper->edits.held[i].owner);
         }
     }
 }
@@ -124,6 +174,7 @@ static void touch_rename(struct keeper *keeper, struct state *state, const char 
     doubt_names(state, edit, &there, links);
     edit->awaits = IN_MOVED_TO;
     edit_activate(keeper, edit);
+    hold_moved(keeper, path, target);
 }
 
 static enum kind kind_after(uint32_t op, const struct apply_facts *before)
@@ -148,8 +199,10 @@ static uint32_t awaits(uint32_t op, const struct apply_facts *before)
     case WIRE_TOUCH_BRING:
     case WIRE_TOUCH_RENAME:
         return IN_MOVED_TO;
-    case WIRE_TOUCH_OVER:
     case WIRE_TOUCH_ATTRIBUTE:
+        return IN_ATTRIB;
+    case WIRE_TOUCH_OVER:
+    case WIRE_TOUCH_UNKNOWN:
     default:
         return 0;
     }
@@ -171,30 +224,86 @@ static bool fails(uint32_t op, const struct apply_facts *facts)
         return false;
     case WIRE_TOUCH_RENAME:
     case WIRE_TOUCH_OVER:
+    case WIRE_TOUCH_UNKNOWN:
     default:
         return true;
     }
 }
 
 /* The file is opened again: until then it must be what it was when it was closed. */
-static bool touch_again(struct edit *edit, const struct apply_facts *facts)
+static bool touch_again(const struct keeper *keeper, struct edit *edit,
+                        const struct apply_facts *facts)
 {
     if (!edit || !edit->writes || edit->to->kind != KIND_FILE) {
         return false;
     }
     edit->unsure = edit->unsure || (edit->ended && !apply_facts_alike(facts, &edit->to->facts));
     edit->touches++;
+    set_toucher(keeper, edit);
     return true;
 }
 
-static void touch_content(struct keeper *keeper, struct state *state, uint32_t op, const char *path)
+bool edits_have_made(const struct keeper *keeper, const struct version *version)
+{
+    for (const struct state *state = keeper->states; state; state = state->next) {
+        for (size_t i = 0; i < state->edits.count; i++) {
+            const struct edit *edit = state->edits.list[i];
+            if (edit->to == version && !edit->moves) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* The version at path, borrowed, if code has made it; else NULL. It gets another name, which
+ * changes its facts: so it is known under both. */
+static struct version *made_at(struct keeper *keeper, const struct state *state, const char *path)
+{
+    struct edit *edit = *path ? edit_latest(keeper, state, path) : NULL;
+    if (edit && !edit->ended) {
+        edit_resolve(keeper, edit);
+    }
+    struct apply_facts facts = *path ? edits_facts_at(keeper, path) : (struct apply_facts){};
+    struct version *version = facts.mode ? version_known(keeper, &facts) : NULL;
+    return version && edits_have_made(keeper, version) ? version : NULL;
+}
+
+/* Whether nobody has changed since what the edit has left: what comes then belongs to it, and what
+ * was in between needs no copy. */
+static bool edit_goes_on(const struct edit *edit, uint32_t op, const struct apply_facts *facts)
+{
+    const struct version *left = edit->nothing ? edit->from : edit->to;
+    return !edit->unsure && !edit->moves && (!edit->held || op == WIRE_TOUCH_REMOVE) &&
+           (edit->nothing || edit->ended) &&
+           (left->kind == KIND_NONE ? facts->mode == 0 : version_is_at(left, facts));
+}
+
+/* The edit now leads to another version. Owns `to`. */
+static struct edit *edit_again(struct keeper *keeper, struct edit *edit, struct version *to)
+{
+    if (!to) {
+        edit->unsure = true;
+        return NULL;
+    }
+    version_release(keeper, &edit->to);
+    edit->to = to;
+    set_toucher(keeper, edit);
+    edit->nothing = edit->ended = edit->resets = edit->held = false;
+    edit->overs = edit->opens = edit->closes = 0;
+    return edit;
+}
+
+/* source: of a hard link, "" where it is not known */
+static void touch_content(struct keeper *keeper, struct state *state, uint32_t op, const char *path,
+                          const char *source)
 {
     struct apply_facts facts;
     unsigned links = 0;
     (void)place_look(keeper->work_fd, path, &facts, &links);
     bool writes = op == WIRE_TOUCH_WRITE;
     struct edit *before = edit_latest(keeper, state, path);
-    if (fails(op, &facts) || (writes && touch_again(before, &facts))) {
+    if (fails(op, &facts) || (writes && touch_again(keeper, before, &facts))) {
         return;
     }
     if (op == WIRE_TOUCH_ATTRIBUTE && before && before->writes &&
@@ -205,22 +314,32 @@ static void touch_content(struct keeper *keeper, struct state *state, uint32_t o
     if (before) {
         edit_resolve(keeper, before);
     }
-    if (op == WIRE_TOUCH_ATTRIBUTE && S_ISDIR(facts.mode)) {
+    bool goes_on = before && edit_goes_on(before, op, &facts);
+    if ((op == WIRE_TOUCH_ATTRIBUTE || op == WIRE_TOUCH_REMOVE) && S_ISDIR(facts.mode)) {
         resolve_below(keeper, state, path); /* nobody may be able to look into it afterwards */
     }
+    struct version *made = op == WIRE_TOUCH_LINK ? made_at(keeper, state, source) : NULL;
+    struct version *to = made ? version_take(made) : version_new(kind_after(op, &facts));
     struct edit *edit =
-        edit_new(keeper, state, path, NULL, &facts, version_new(kind_after(op, &facts)));
+        goes_on ? edit_again(keeper, before, to) : edit_new(keeper, state, path, NULL, &facts, to);
     if (edit) {
         edit->writes = writes;
         edit->touches = writes;
         edit->awaits = awaits(op, &facts);
-        edit->linked = op == WIRE_TOUCH_LINK;
+        edit->linked = (op == WIRE_TOUCH_LINK && !made) || (goes_on && edit->linked);
+        edit->shares = made;
         /* Somebody who has it open for writing may do so between what code does. */
         bool in_place = (writes || op == WIRE_TOUCH_ATTRIBUTE) && facts.mode;
         edit->inode = in_place ? facts.inode : 0;
         edit->mode = facts.mode & ACCESSPERMS;
         edit->unsure = in_place && S_ISREG(facts.mode) && is_written(keeper, path);
-        doubt_names(state, edit, &facts, links);
+        edit->links = S_ISREG(facts.mode) ? links : op == WIRE_TOUCH_LINK ? 2 : 0;
+        edit->file = facts.inode;
+        /* Its other names are not known, and would keep what the call has written. */
+        edit->stays = keeper->seen && in_place && writes && edit->links > 1;
+        if (writes || !keeper->seen) {
+            doubt_names(state, edit, &facts, links);
+        }
         edit_activate(keeper, edit);
     }
 }
@@ -265,45 +384,86 @@ static void lose_without_state(struct keeper *keeper, uint32_t op, const char *p
     }
 }
 
+/* The place that the thread has touched last in this call, "" where none is known. Remembers what
+ * it touches now. The text stays until the next call of this function. */
+static const char *thread_next(struct keeper *keeper, const struct wire_touch *touch)
+{
+    static char over[LIMIT_PATH_BYTES];
+    enum { THREADS = sizeof keeper->edits.threads / sizeof *keeper->edits.threads };
+    typeof(*keeper->edits.threads) *at = &keeper->edits.threads[touch->thread % THREADS];
+    bool known = at->place && at->thread == touch->thread && at->state == touch->state;
+    (void)snprintf(over, sizeof over, "%s", known ? at->place : "");
+    const char *target = touch->paths + strlen(touch->paths) + 1;
+    free(at->place);
+    at->place = strdup(*target && touch->op == WIRE_TOUCH_RENAME ? target : touch->paths);
+    at->thread = touch->thread;
+    at->state = touch->state;
+    return over;
+}
+
 void edits_touch(struct keeper *keeper, const struct wire_touch *touch)
 {
-    struct state *state = states_find_open(keeper, touch->state);
+    struct state *state = states_find_toucher(keeper, touch->state);
     const char *path = touch->paths;
     const char *target = path + strlen(path) + 1;
     const char *over = target + strlen(target) + 1;
     edits_follow(keeper);
+    keeper->edits.thread = touch->number < NUMBERS && keeper->seen ? touch->thread : 0;
+    keeper->edits.number = touch->number;
+    if (keeper->seen) {
+        (void)write(keeper->watch.fd, &(uint64_t){1}, sizeof(uint64_t));
+    }
     if (!state) { /* of a fresh run or a branch, which have no undo */
         lose_without_state(keeper, touch->op, path, target);
         return;
     }
+    if (touch->thread) {
+        over = thread_next(keeper, touch);
+    }
     if (*over) {
         touch_over(keeper, state, over);
     }
+    state->unseen = state->unseen || touch->op == WIRE_TOUCH_UNKNOWN;
     if (!*path) {
         return;
     }
     if (touch->op == WIRE_TOUCH_RENAME) {
         touch_rename(keeper, state, path, target);
     } else {
-        touch_content(keeper, state, touch->op, path);
+        touch_content(keeper, state, touch->op, path, target);
+    }
+}
+
+unsigned edits_held(const struct keeper *keeper)
+{
+    enum { HELD = sizeof keeper->edits.held / sizeof *keeper->edits.held };
+    unsigned count = 0;
+    for (size_t i = 0; i < HELD; i++) {
+        count += keeper->edits.held[i].path != NULL;
+    }
+    return count;
+}
+
+void edits_begin(struct keeper *keeper, struct state *state)
+{
+    enum { HELD = sizeof keeper->edits.held / sizeof *keeper->edits.held };
+    for (size_t i = 0; keeper->seen && i < HELD; i++) {
+        const char *path = keeper->edits.held[i].path;
+        /* A state that has come back may have it open again: none is forgotten. */
+        if (path && keeper->edits.held[i].owner == state->owner &&
+            !edit_latest(keeper, state, path) && S_ISREG(edits_facts_at(keeper, path).mode) &&
+            is_written(keeper, path)) {
+            touch_content(keeper, state, WIRE_TOUCH_WRITE, path, "");
+            struct edit *edit = edit_latest(keeper, state, path);
+            if (edit) {
+                edit->unsure = false; /* it is code that can write to it */
+                edit->opens = edit->touches;
+            }
+        }
     }
 }
 
 /* --- the end of a call --- */
-
-/* Whether code has made the version, in this call or an earlier one. */
-static bool is_made(const struct keeper *keeper, const struct version *version)
-{
-    for (const struct state *state = keeper->states; state; state = state->next) {
-        for (size_t i = 0; i < state->edits.count; i++) {
-            const struct edit *edit = state->edits.list[i];
-            if (edit->to == version && !edit->moves) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
 
 /* What the edit has replaced or removed is lost if there is no copy. What was written to in place
  * may be there for the most part: only what this session has made may hold the rest. What code has
@@ -317,7 +477,7 @@ static void lose_unkept(struct keeper *keeper, struct state *state, const struct
                    facts->mtime_ns != from->facts.mtime_ns || facts->bytes != from->bytes;
     if (from->kind != KIND_FILE || from->bytes == 0 || from->kept || !changes ||
         (edit->to->kind == KIND_FILE && !edit->writes && !edit->moves) ||
-        (keeper->edits.lost_ns == 0 && is_made(keeper, from))) {
+        (keeper->edits.lost_ns == 0 && edits_have_made(keeper, from))) {
         return;
     }
     if (in_place && edit->to->bytes >= from->bytes) {
@@ -327,7 +487,14 @@ static void lose_unkept(struct keeper *keeper, struct state *state, const struct
     }
 }
 
-void edits_end(struct keeper *keeper, struct state *state)
+/* What came has gone again. */
+static bool is_for_nothing(const struct edit *edit)
+{
+    return !edit->unsure && !edit->moves && edit->from->kind == KIND_NONE &&
+           edit->to->kind == KIND_NONE;
+}
+
+static void end(struct keeper *keeper, struct state *state, bool finally)
 {
     struct edits *edits = &state->edits;
     size_t kept = 0;
@@ -337,10 +504,16 @@ void edits_end(struct keeper *keeper, struct state *state)
     edits_follow(keeper);
     for (size_t i = 0; i < edits->count; i++) {
         struct edit *edit = edits->list[i];
-        if (edit->active) {
+        if (edit->active &&
+            (finally || (!edit_is_coming(keeper, edit) && !edit_goes_on_open(keeper, edit)))) {
             edit_resolve(keeper, edit);
         }
-        if (edit->nothing) {
+        state->late = state->late || edit->active;
+        edit_see_shared(keeper, edit);
+        if (edit->held) {
+            hold(keeper, edit_place(edit), state->owner);
+        }
+        if (edit->nothing || (!edit->active && is_for_nothing(edit))) {
             edit_free(keeper, edit);
         } else {
             lose_unkept(keeper, state, edit);
@@ -349,6 +522,35 @@ void edits_end(struct keeper *keeper, struct state *state)
     }
     edits->count = kept;
     edits_forget_watches(keeper);
+}
+
+void edits_end(struct keeper *keeper, struct state *state)
+{
+    end(keeper, state, /* finally= */ false);
+}
+
+bool edits_land(struct keeper *keeper)
+{
+    bool more = false;
+    for (struct state *state = keeper->states; state; state = state->next) {
+        for (size_t i = 0; !state->open && state->late && i < state->edits.count; i++) {
+            struct edit *edit = state->edits.list[i];
+            bool awaited = edit->active && edit_is_awaited(edit);
+            if (awaited && !edit_is_coming(keeper, edit)) {
+                edits_follow(keeper); /* what it has led to is reported by now */
+                if (edit_is_awaited(edit)) {
+                    edit_resolve(keeper, edit);
+                }
+            }
+            more = more || (awaited && edit->active && edit_is_awaited(edit));
+        }
+    }
+    return more;
+}
+
+void edits_resolve_late(struct keeper *keeper, struct state *state)
+{
+    end(keeper, state, /* finally= */ true);
 }
 
 void edits_drop(struct keeper *keeper, struct edits *edits)

@@ -19,15 +19,23 @@
  * move is undone by a move. */
 
 struct edit {
-    bool moves;    /* from path to target; else the content at path changes */
-    bool unsure;   /* or nobody knows what it has led to */
-    bool writes;   /* the file is opened: what it becomes is known when it is closed */
-    bool ended;    /* to was seen */
-    bool active;   /* its call runs, and nothing has come after it at its name */
-    bool nothing;  /* it has failed */
-    bool linked;   /* path is a further name of a file */
-    bool resets;   /* code changes the mode while the file is open: it is not known yet */
-    uint32_t mode; /* that the file has then, where it stays the same one */
+    bool moves;      /* from path to target; else the content at path changes */
+    bool unsure;     /* or nobody knows what it has led to */
+    bool writes;     /* the file is opened: what it becomes is known when it is closed */
+    bool ended;      /* to was seen */
+    bool active;     /* its call runs, and nothing has come after it at its name */
+    bool nothing;    /* it has failed */
+    bool linked;     /* path is a further name of a file */
+    bool shares;     /* the same, and code has made the file */
+    bool resets;     /* code changes the mode while the file is open: it is not known yet */
+    bool stays;      /* it cannot be taken back */
+    uint32_t mode;   /* that the file has then, where it stays the same one */
+    unsigned links;  /* names of the file, */
+    uint64_t file;   /* and its inode, before the edit */
+    uint32_t thread; /* which has touched it last; 0: not known */
+    uint32_t number; /* of that touch, and how many with this number were answered before */
+    uint32_t answers;
+    bool held;     /* code still had it open when its call ended */
     bool undone;   /* it was taken back */
     enum put fate; /* scratch of edits_try(); and: */
     bool looks;    /* what is in the directory that moves is what is there now */
@@ -56,10 +64,18 @@ static inline const char *edit_place(const struct edit *edit)
 
 /* A session has said what it will do. */
 void edits_touch(struct keeper *keeper, const struct wire_touch *touch);
+/* A call begins: what it may write to through what earlier ones have left open is an edit. */
+unsigned edits_held(const struct keeper *keeper); /* how many files these may be */
+void edits_begin(struct keeper *keeper, struct state *state);
 /* Reads what inotify reports. */
 void edits_follow(struct keeper *keeper);
-/* The state's call has ended. */
+/* The state's call has ended. What its programs still have open may change until the next one. */
 void edits_end(struct keeper *keeper, struct state *state);
+/* Resolves what a thread was about to do when its call ended, and has not done. Returns whether
+ * some may still come. */
+bool edits_land(struct keeper *keeper);
+/* Nothing of the state's changes any more. */
+void edits_resolve_late(struct keeper *keeper, struct state *state);
 /* Calls fn for each edit of the way, in the order in which it is taken back or repeated. */
 typedef void (*edit_fn)(void *arg, struct edit *edit, bool back);
 void edits_each(const struct way *way, edit_fn fn, void *arg);
@@ -93,6 +109,8 @@ bool edits_add(struct edits *edits, struct edit *edit);
 /* Content of which there is no copy is lost now: what calls have made until then may hold it, and
  * is not removed any more. */
 void edits_lose(struct keeper *keeper);
+/* Whether code has made the version, in a call that is kept. */
+bool edits_have_made(const struct keeper *keeper, const struct version *version);
 /* A row of the status line for each. */
 struct rows;
 void edits_rows(const struct edits *edits, struct rows *rows);

@@ -3,6 +3,8 @@
 
 #include <fcntl.h>
 #include <stdalign.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
@@ -14,7 +16,7 @@
 #include "base/path.h"
 
 enum {
-    EVENTS = IN_OPEN | IN_CLOSE | IN_CREATE | IN_DELETE | IN_MOVE,
+    EVENTS = IN_OPEN | IN_CLOSE | IN_CREATE | IN_DELETE | IN_MOVE | IN_ATTRIB,
     DIRECTORIES = 2000, /* watched: they count for the user outside, and code chooses how many */
     READS = 256,        /* more than a queue holds, inotify(7): code can fill it as fast */
 };
@@ -54,10 +56,42 @@ struct edit *edit_active(struct keeper *keeper, const struct state *state, int w
     return edit;
 }
 
+/* What an edit has led to is known once it has ended: its directory needs no watch then. */
+static void drop_watches(struct keeper *keeper)
+{
+    int first = keeper->edits.first;
+    defer_free bool *used = calloc((size_t)(keeper->edits.last - first) + 1, sizeof *used);
+    edits_follow(keeper);
+    for (size_t i = 0; used && i < KEEPER_KNOWN; i++) {
+        struct edit *next = NULL;
+        for (struct edit *edit = keeper->edits.active[i]; edit; edit = next) {
+            next = edit->next;
+            if (edit->ended && edit->opens <= edit->closes) {
+                edit_resolve(keeper, edit);
+            } else if (edit->watch >= first) {
+                used[edit->watch - first] = true;
+            }
+        }
+    }
+    keeper->edits.watches = 0;
+    keeper->edits.first = keeper->edits.last + 1;
+    for (int watch = keeper->edits.last; used && watch >= first; watch--) {
+        if (used[watch - first]) {
+            keeper->edits.watches++;
+            keeper->edits.first = watch;
+        } else {
+            (void)inotify_rm_watch(keeper->edits.fd, watch);
+        }
+    }
+}
+
 int edits_watch(struct keeper *keeper, const char *path, uint64_t *ret_inode)
 {
     struct stat st;
     const char *name = NULL;
+    if (keeper->edits.watches >= DIRECTORIES) {
+        drop_watches(keeper);
+    }
     defer_close int fd = place_parent(keeper->work_fd, path, &name);
     /* By the descriptor, which no change of names leads elsewhere. */
     bool there =
@@ -131,17 +165,47 @@ static void see(struct keeper *keeper, struct edit *edit, const struct apply_fac
     version_seen_as(keeper, edit->to, facts);
 }
 
+void edit_see_shared(struct keeper *keeper, struct edit *edit)
+{
+    struct apply_facts facts = edit->shares && !edit->unsure && edit->to->kind == KIND_FILE
+                                   ? edits_facts_at(keeper, edit->path)
+                                   : (struct apply_facts){};
+    if (facts.mode && apply_facts_equal_moved(&facts, &edit->to->facts)) {
+        version_seen_as(keeper, edit->to, &facts);
+    }
+}
+
+/* A name of a file was removed that has others. */
+static void see_others(struct keeper *keeper, const struct edit *edit)
+{
+    struct state *state = states_find(keeper, edit->state);
+    for (size_t i = state ? state->edits.count : 0; i-- > 0;) {
+        struct edit *other = state->edits.list[i];
+        if (other->shares && other->to->facts.inode == edit->file) {
+            edit_see_shared(keeper, other);
+            return; /* most often the one before */
+        }
+    }
+}
+
 /* Something was reported that may be the edit's end. */
 static void check_end(struct keeper *keeper, struct edit *edit)
 {
     struct apply_facts facts = facts_of(keeper, edit);
     if (is_expected(keeper, edit, &facts)) {
         see(keeper, edit, &facts);
+        if (edit->links > 1 && edit->to->kind == KIND_NONE) {
+            see_others(keeper, edit);
+        }
     }
 }
 
 static void follow_event(struct keeper *keeper, struct edit *edit, uint32_t mask)
 {
+    if (mask & IN_ATTRIB && edit->resets) {
+        edit->mode = facts_of(keeper, edit).mode & ACCESSPERMS;
+        edit->resets = false;
+    }
     if (mask & edit->awaits) {
         edit->awaits = 0;
         if (!edit->writes) {
@@ -153,7 +217,9 @@ static void follow_event(struct keeper *keeper, struct edit *edit, uint32_t mask
         edit->opens += (mask & IN_OPEN) != 0;
         edit->opens -= mask & IN_CLOSE_NOWRITE && edit->opens > edit->closes;
         edit->closes += (mask & IN_CLOSE_WRITE) != 0;
-        edit->unsure = edit->unsure || edit->closes > edit->touches;
+        /* What is removed may have been open. */
+        edit->unsure =
+            edit->unsure || (edit->closes > edit->touches && edit->to->kind != KIND_NONE);
         if (mask & IN_CLOSE_WRITE && edit->closes == edit->touches) {
             edit->ended = false;
             check_end(keeper, edit);
@@ -200,6 +266,14 @@ void edits_follow(struct keeper *keeper)
     }
 }
 
+/* Whether somebody can write to it. */
+static bool is_written(const struct keeper *keeper, const struct edit *edit)
+{
+    defer_close int fd =
+        fd_open_beneath(keeper->work_fd, edit_place(edit), O_RDONLY | O_NONBLOCK | O_NOCTTY);
+    return fd >= 0 && fd_is_written(fd) == 1;
+}
+
 /* Whether it is not certain that a file is closed: somebody can write to it, or it was opened more
  * often than closed and nobody has it open, so that inotify has made one event of several. */
 static bool is_unclear(const struct keeper *keeper, const struct edit *edit)
@@ -221,19 +295,61 @@ bool edit_is_void(const struct keeper *keeper, const struct edit *edit,
     return was_none ? facts->mode == 0 : apply_facts_alike(facts, &edit->from->facts);
 }
 
+bool edit_is_awaited(const struct edit *edit)
+{
+    return edit->writes ? edit->opens < edit->touches : !edit->ended;
+}
+
+bool edit_is_coming(const struct keeper *keeper, const struct edit *edit)
+{
+    if (!edit->thread || !edit_is_awaited(edit)) {
+        return false;
+    }
+    if (__atomic_load_n(&keeper->edits.answers[edit->number], __ATOMIC_ACQUIRE) == edit->answers) {
+        return true; /* the call still waits for init */
+    }
+    char path[32];
+    char text[512] = "";
+    (void)snprintf(path, sizeof path, "/proc/%u/stat", (unsigned)edit->thread);
+    bool known = fd_read_text_at(AT_FDCWD, path, text, sizeof text) > 0;
+    const char *state = known ? strrchr(text, ')') : NULL;
+    /* While it is in its call, it runs or waits as for a disk, proc(5). */
+    return state && (strncmp(state, ") R", 3) == 0 || strncmp(state, ") D", 3) == 0);
+}
+
+bool edit_goes_on_open(struct keeper *keeper, struct edit *edit)
+{
+    struct apply_facts facts = facts_of(keeper, edit);
+    if (!keeper->seen || !edit->writes || edit->unsure || edit->opens > edit->touches ||
+        !is_expected(keeper, edit, &facts) || !is_written(keeper, edit)) {
+        return false;
+    }
+    see(keeper, edit, &facts);
+    edit->held = true;
+    return true;
+}
+
 /* The call has ended, or goes on with something else at the same name. */
 void edit_resolve(struct keeper *keeper, struct edit *edit)
 {
     struct apply_facts facts = facts_of(keeper, edit);
     edit_deactivate(keeper, edit);
-    if (!edit->ended && edit_is_void(keeper, edit, &facts)) {
+    if ((!edit->ended || edit->held) && edit_is_void(keeper, edit, &facts)) {
         edit->nothing = true;
         return;
     }
-    if (!edit->ended && !edit->writes && !edit->awaits && is_expected(keeper, edit, &facts)) {
+    bool reported = edit->awaits & ~(uint32_t)IN_ATTRIB; /* of truncate(2) it is not */
+    if (!edit->ended && !edit->writes && !reported && is_expected(keeper, edit, &facts)) {
         see(keeper, edit, &facts);
     }
     bool open = edit->writes && S_ISREG(facts.mode) && is_unclear(keeper, edit);
+    edit->unsure = edit->unsure || (keeper->seen && edit->opens > edit->touches);
+    open = open && !edit_goes_on_open(keeper, edit);
+    /* Of several openings or closings at once inotify makes one. */
+    if (keeper->seen && edit->writes && !edit->ended && !open &&
+        is_expected(keeper, edit, &facts)) {
+        see(keeper, edit, &facts);
+    }
     edit->unsure =
         edit->unsure || edit->watch < 0 || !edit->ended || open || !version_is_at(edit->to, &facts);
 }
@@ -247,6 +363,7 @@ void edits_forget_watches(struct keeper *keeper)
     }
     own_close(&keeper->edits.fd);
     keeper->edits.fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    keeper->edits.first = 1;
     keeper->edits.last = 0;
     keeper->edits.watches = 0;
 }

@@ -18,5 +18,14 @@ bool edit_is_void(const struct keeper *keeper, const struct edit *edit,
                   const struct apply_facts *facts);
 /* The call has ended, or goes on with something else at the same name. */
 void edit_resolve(struct keeper *keeper, struct edit *edit);
+/* Removing one name of a file changes the times of the file, which has others: sees them again. */
+void edit_see_shared(struct keeper *keeper, struct edit *edit);
+/* Whether what was touched has not been done yet, as far as is reported; */
+bool edit_is_awaited(const struct edit *edit);
+/* and the thread may be about to do it. */
+bool edit_is_coming(const struct keeper *keeper, const struct edit *edit);
+/* Whether code has the file open, and nobody else: it can change it after its call. Then notes what
+ * it is now. */
+bool edit_goes_on_open(struct keeper *keeper, struct edit *edit);
 /* No directory is watched any more, unless a call runs. */
 void edits_forget_watches(struct keeper *keeper);

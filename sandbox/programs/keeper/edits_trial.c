@@ -48,8 +48,9 @@ static bool is_content(const struct version *version)
 static void leave(struct edits_outcome *outcome, const char *path, const struct version *version)
 {
     struct apply_facts facts;
-    if (!is_content(version)) {
-        return;
+    if (!is_content(version) ||
+        (outcome->keeper->edits.lost_ns == 0 && edits_have_made(outcome->keeper, version))) {
+        return; /* nothing of the user's */
     }
     if (version->kept && place_look(outcome->keeper->work_fd, path, &facts, NULL) == 0 &&
         facts.mode) {
@@ -358,7 +359,7 @@ static void begin(void *arg, struct edit *edit, bool back)
     bool comes = edit->moves || (kind != KIND_NONE && kind != KIND_DIRECTORY);
     struct record *record = comes ? record_get(keeper, edit->path) : NULL;
     struct record *target = edit->moves ? record_get(keeper, edit->target) : NULL;
-    edit->fate = edit->unsure ? PUT_STAYS : PUT_BACK;
+    edit->fate = edit->unsure ? PUT_STAYS : edit->stays ? PUT_MISSED : PUT_BACK;
     if (record) {
         record->scratch.awaits = true;
     }

@@ -27,6 +27,7 @@ void keeper_reply(const struct keeper *keeper, struct wire_reply *reply, const i
     reply->event = WIRE_RESPONSE;
     reply->kept.watched = keeper->watch.on;
     reply->kept.blind = keeper->too_many && keeper_is_plain(keeper);
+    reply->kept.held = edits_held(keeper);
     reply->kept.left_out = keeper->left_out;
     if (reply->id != 0 &&
         packet_send(keeper->socket_fd, reply, wire_reply_size(reply), fds, count, 0) < 0) {
@@ -102,7 +103,8 @@ static void tell_change(void *arg, const struct record *record, const struct ver
     const struct keeper *keeper = telling->keeper;
     bool plain = keeper_is_plain(keeper);
     telling->kept.changed++;
-    rows_add(telling->rows, record, from, plain && !keeper_claims(keeper, record->path));
+    rows_add(telling->rows, record, from,
+             plain && !keeper_claims(keeper, record->path) ? ROW_DOUBTED : ROW_SURE);
     if (!plain && !record->now->kept && record->now->kind == KIND_FILE) {
         tell_name(telling, WIRE_KEPT_UNKEPT, record->path, &telling->kept.unkept);
     }
@@ -113,13 +115,13 @@ static void tell_edits(struct telling *telling, const struct state *state)
 {
     for (size_t i = 0; state && i < state->edits.count; i++) {
         const struct edit *edit = state->edits.list[i];
-        bool comes = !edit->unsure && (edit->moves || edit->from->kept);
+        bool comes = !edit->unsure && !edit->stays && (edit->moves || edit->from->kept);
         if (!comes && edit->from->kind == KIND_FILE) {
             tell_name(telling, WIRE_KEPT_UNKEPT, edit_place(edit), &telling->kept.unkept);
         }
     }
     telling->kept.lost = state && state->edits.lost;
-    if (state && telling->keeper->too_many) {
+    if (state && (telling->keeper->too_many || telling->keeper->seen)) {
         telling->kept.changed += (uint32_t)state->edits.count;
         edits_rows(&state->edits, telling->rows);
     }
@@ -253,52 +255,57 @@ static void greet(struct keeper *keeper)
     }
 }
 
-static void serve_session(struct keeper *keeper, int *connection)
+/* A message, and the response. One to init must arrive: the code's call waits for it. Returns
+ * whether the connection can go on. */
+static bool serve_touch(struct keeper *keeper, int fd, int flags)
 {
     static struct wire_touch touch;
     enum { HEAD = offsetof(struct wire_touch, paths) };
-    ssize_t size = recv(*connection, &touch, sizeof touch, MSG_DONTWAIT);
+    ssize_t size = recv(fd, &touch, sizeof touch, MSG_DONTWAIT);
     if (size < 0 && (errno == EAGAIN || errno == EINTR)) {
-        return;
+        return true;
     }
     const char *end = size > HEAD ? (const char *)&touch + size : NULL;
     const char *second = end ? memchr(touch.paths, '\0', (size_t)size - HEAD) : NULL;
     const char *third = second ? memchr(second + 1, '\0', (size_t)(end - second - 1)) : NULL;
-    bool whole = third && memchr(third + 1, '\0', (size_t)(end - third - 1));
-    if (whole) {
-        edits_touch(keeper, &touch);
-        whole =
-            send(*connection, &touch.number, sizeof touch.number, MSG_DONTWAIT | MSG_NOSIGNAL) > 0;
+    if (!third || !memchr(third + 1, '\0', (size_t)(end - third - 1))) {
+        return false;
     }
-    if (!whole) {
-        (void)close(*connection);
-        *connection = 0;
-    }
+    edits_touch(keeper, &touch);
+    return send(fd, &touch.number, sizeof touch.number, flags | MSG_NOSIGNAL) > 0;
 }
 
 /* Waits until there is a request of the server's, and serves sessions meanwhile: each waits for its
  * response before its code goes on, and none can keep the server waiting. */
 static void serve_sessions(struct keeper *keeper)
 {
-    struct pollfd polled[3 + KEEPER_CONNECTIONS];
+    enum { OTHERS = 4, LAND_MS = 5 };
+    struct pollfd polled[OTHERS + KEEPER_CONNECTIONS];
     for (;;) {
         polled[0] = (struct pollfd){.fd = keeper->socket_fd, .events = POLLIN};
         polled[1] = (struct pollfd){.fd = keeper->edits.greet_fd, .events = POLLIN};
         polled[2] = (struct pollfd){.fd = keeper->edits.fd, .events = POLLIN};
+        polled[3] = (struct pollfd){.fd = keeper->edits.touch_fd, .events = POLLIN};
         for (unsigned i = 0; i < KEEPER_CONNECTIONS; i++) {
             int fd = keeper->edits.connections[i];
-            polled[3 + i] = (struct pollfd){.fd = fd ? fd : -1, .events = POLLIN};
+            polled[OTHERS + i] = (struct pollfd){.fd = fd ? fd : -1, .events = POLLIN};
         }
-        if (poll(polled, 3 + KEEPER_CONNECTIONS, -1) < 0) {
+        int timeout_ms = edits_land(keeper) ? LAND_MS : -1;
+        if (poll(polled, OTHERS + KEEPER_CONNECTIONS, timeout_ms) < 0) {
             continue;
         }
         if (polled[2].revents) {
             edits_follow(keeper);
         }
         for (unsigned i = 0; i < KEEPER_CONNECTIONS; i++) {
-            if (polled[3 + i].revents) {
-                serve_session(keeper, &keeper->edits.connections[i]);
+            int *fd = &keeper->edits.connections[i];
+            if (polled[OTHERS + i].revents && !serve_touch(keeper, *fd, MSG_DONTWAIT)) {
+                (void)close(*fd);
+                *fd = 0;
             }
+        }
+        if (polled[3].revents && !serve_touch(keeper, keeper->edits.touch_fd, 0)) {
+            own_close(&keeper->edits.touch_fd);
         }
         if (polled[1].revents) {
             greet(keeper);
@@ -312,7 +319,7 @@ static void serve_sessions(struct keeper *keeper)
 /* Only what the keeper works with stays open. */
 static bool keep_descriptors(struct keeper *keeper, const struct keeper_setup *setup)
 {
-    enum { FIRST = 3, COUNT = 8 };
+    enum { FIRST = 3, COUNT = 9 };
     int work_fd = openat(AT_FDCWD, setup->work, O_PATH | O_DIRECTORY | O_CLOEXEC);
     int fds[COUNT] = {setup->socket_fd,
                       work_fd,
@@ -321,7 +328,8 @@ static bool keep_descriptors(struct keeper *keeper, const struct keeper_setup *s
                       setup->cow == WIRE_COW_STORE ? WIRE_STORE_FD : -1,
                       setup->output_fd,
                       setup->watch_fd,
-                      setup->greet_fd};
+                      setup->greet_fd,
+                      setup->touch_fd};
     for (unsigned i = 0; i < COUNT; i++) {
         fds[i] = fds[i] < 0 ? -1 : fcntl(fds[i], F_DUPFD_CLOEXEC, 64);
     }
@@ -340,6 +348,9 @@ static bool keep_descriptors(struct keeper *keeper, const struct keeper_setup *s
     keeper->output_fd = fds[5];
     keeper->watch.fd = fds[6];
     keeper->edits.greet_fd = fds[7];
+    keeper->edits.touch_fd = fds[8];
+    keeper->seen = keeper->edits.touch_fd >= 0;
+    keeper->watch.on = keeper->seen;
     keeper->edits.fd = keeper_is_plain(keeper) ? inotify_init1(IN_NONBLOCK | IN_CLOEXEC) : -1;
     return keeper->socket_fd >= 0 && keeper->work_fd >= 0;
 }
@@ -354,6 +365,8 @@ void keeper_main(const struct keeper_setup *setup)
     keeper.cow = setup->cow != WIRE_COW_NONE;
     keeper.own = setup->own;
     keeper.limit_bytes = setup->limit_bytes;
+    keeper.edits.answers = setup->answers;
+    keeper.edits.first = 1;
     (void)signal(SIGIO, SIG_IGN); /* of a lease, see edits.c */
     if (!keep_descriptors(&keeper, setup)) {
         _exit(1);

@@ -55,6 +55,7 @@ struct state {
     size_t space;
     struct edits edits; /* of a workspace that is written through: see edits.h */
     bool open;          /* its call has not ended */
+    bool late;          /* what its programs do after its end is not resolved yet */
     bool early;         /* the server has not said that it begins */
     int64_t since_ns;   /* when that began, by the clock of file times */
     int64_t fresh_ns;   /* then, see wire_request.fresh_ns */
@@ -72,9 +73,23 @@ struct keeper {
     int store_fd;  /* directory in which the facts in base outlive the server; or -1 */
     int output_fd; /* the directory of overflow files; or -1 */
     struct {
+        int touch_fd;                        /* on which init tells of calls; or -1 */
         int greet_fd;                        /* on which sessions bring their connections; or -1 */
         int connections[KEEPER_CONNECTIONS]; /* of sessions' processes; 0: free */
-        int last;                            /* number of the latest edit */
+        struct {
+            uint32_t thread;
+            uint32_t state;
+            char *place; /* or NULL */
+        } threads[256];  /* what each has touched last, by its number */
+        struct {
+            char *path;
+            uint32_t owner;
+        } held[256]; /* files that a session's code had open when a call ended: see edits_begin() */
+        const uint32_t *answers; /* see keeper_setup */
+        uint32_t thread;         /* which touches something now, */
+        uint32_t number;         /* and the number of its touch */
+        int first;               /* numbers of the directories that inotify watches */
+        int last;
         unsigned watches;
         int fd; /* an inotify instance of the directories in which sessions touch something */
         struct edit *active[KEEPER_KNOWN]; /* of open states, by directory and name */
@@ -84,6 +99,7 @@ struct keeper {
     size_t remembered;                   /* of them that nothing refers to any more, at most */
     bool cow;
     bool again;         /* what was changed before this process began is of unknown base */
+    bool seen;          /* init tells of each call that changes files: nothing is scanned */
     bool own;           /* the workspace is the sandbox's own: nothing else changes it */
     bool unread;        /* the last scan could not read some directory, or not as deep */
     bool left_out;      /* nor reads some, such as .git */
@@ -98,6 +114,10 @@ struct keeper {
         uint32_t count;
         size_t name_bytes; /* of their paths */
     } records;
+    struct {
+        uint32_t state;
+        uint32_t session;
+    } owners[1024]; /* of the latest states, by their numbers */
     uint32_t round;
     uint32_t looks;   /* at the user's directories */
     int64_t root_ns;  /* ctime of the scanned directory itself */
@@ -200,7 +220,12 @@ void base_note(const struct keeper *keeper, const struct record *record);
 
 /* A state, or NULL; and one whose call runs: its code may be quicker than the server's request. */
 struct state *states_find(const struct keeper *keeper, uint32_t id);
+/* What programs have done after the end of the owner's calls is theirs. */
+void states_resolve_late(struct keeper *keeper, uint32_t owner);
 struct state *states_find_open(struct keeper *keeper, uint32_t id);
+/* The same; or, of a program that an earlier call has left running, that of the session's call
+ * which runs now; or, where none does, the earlier call's. NULL: it is not kept. */
+struct state *states_find_toucher(struct keeper *keeper, uint32_t id);
 
 /* Whether the workspace is a directory of the user's that is written through: what a scan finds
  * there may be their own work. It is listed, and never taken back: see edits.h. */

@@ -1,7 +1,6 @@
 /* The files that a call has changed, as its status line names them: none below hidden directories
  * except that there is a new one, and many new files of one directory as one row. */
 #include "sandbox/programs/keeper/rows.h"
-#include "sandbox/programs/keeper/edits.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +8,7 @@
 
 #include "base/buf.h"
 #include "base/path.h"
+#include "sandbox/programs/keeper/edits.h"
 #include "sandbox/programs/keeper/keeper.h"
 
 enum { LISTED = 8 }; /* new files of one directory; more are summed up */
@@ -55,12 +55,13 @@ static size_t hidden_size(const char *path)
 }
 
 void rows_add(struct rows *rows, const struct record *record, const struct version *from,
-              bool doubt)
+              enum row_kind kind)
 {
     const struct version *to = record->now;
     bool hidden_directory = path_last(record->path)[0] == '.' &&
                             ((to->kind == KIND_DIRECTORY && from->kind == KIND_NONE) ||
                              (to->kind == KIND_NONE && from->kind == KIND_DIRECTORY));
+    hidden_directory = hidden_directory || kind == ROW_MOVED;
     bool directory = (to->kind == KIND_DIRECTORY || to->kind == KIND_NONE) &&
                      (from->kind == KIND_DIRECTORY || from->kind == KIND_NONE);
     if (!rows || hidden_size(record->path) || (directory && !hidden_directory)) {
@@ -81,7 +82,7 @@ void rows_add(struct rows *rows, const struct record *record, const struct versi
             .is_new_file = from->kind == KIND_NONE && to->kind == KIND_FILE && record->links < 2,
             .kind = hidden_directory ? KIND_DIRECTORY : to->kind,
             .links = record->links,
-            .doubt = doubt,
+            .doubt = kind == ROW_DOUBTED,
             .bytes = to->bytes,
         };
     }
@@ -110,7 +111,7 @@ static bool is_beside(const struct row *one, const struct row *other)
 /* Appends one row: an item of three texts. */
 static void append_row(struct buf *text, const struct row *row, uint64_t bytes, unsigned files)
 {
-    const char *kind = row->doubt                    ? "may be yours"
+    const char *kind = row->doubt                    ? "may be the user's"
                        : row->kind == KIND_LINK      ? "symlink"
                        : row->kind == KIND_DIRECTORY ? "directory"
                        : row->links > 1              ? "hard link"
@@ -170,19 +171,96 @@ uint32_t rows_tell(struct rows *rows, struct buf *text)
     return more;
 }
 
-void edits_rows(const struct edits *edits, struct rows *rows)
+/* What a call has made of one path, by all its edits. */
+struct outcome {
+    char *path;
+    size_t order;
+    const struct version *from;
+    struct version *to;
+    unsigned links;
+    bool moved; /* a directory */
+};
+
+struct outcomes {
+    struct outcome *list;
+    size_t count;
+    size_t space;
+};
+
+static void outcome_add(struct outcomes *outcomes, const char *path, const struct version *from,
+                        struct version *to, const struct edit *edit)
 {
-    struct version none = {.kind = KIND_NONE};
-    for (size_t i = 0; i < edits->count; i++) {
-        const struct edit *edit = edits->list[i];
-        struct record record = {.path = edit->path, .now = edit->to};
-        if (edit->moves) {
-            rows_add(rows, &(struct record){.path = edit->path, .now = &none}, edit->to,
-                     /* doubt= */ false);
-            record.path = edit->target;
-            rows_add(rows, &record, edit->from, /* doubt= */ false);
-        } else {
-            rows_add(rows, &record, edit->from, /* doubt= */ false);
+    struct outcome *list =
+        list_grow(outcomes->list, outcomes->count, &outcomes->space, sizeof *list);
+    char *copy = list ? strdup(path) : NULL;
+    outcomes->list = list ? list : outcomes->list;
+    if (copy) {
+        list[outcomes->count] = (struct outcome){
+            copy, outcomes->count, from,
+            to,   edit->links,     edit->moves && edit->to->kind == KIND_DIRECTORY};
+        outcomes->count++;
+    }
+}
+
+/* What the call has made in a directory is where that is now. */
+static void outcomes_move(struct outcomes *outcomes, const char *from, const char *to)
+{
+    for (size_t i = 0; i < outcomes->count; i++) {
+        char *path = NULL;
+        if (apply_path_is_below(outcomes->list[i].path, from) &&
+            asprintf(&path, "%s%s", to, outcomes->list[i].path + strlen(from)) >= 0) {
+            free(outcomes->list[i].path);
+            outcomes->list[i].path = path;
         }
     }
+}
+
+static int compare_outcomes(const void *one, const void *other)
+{
+    const struct outcome *a = one;
+    const struct outcome *b = other;
+    int order = strcmp(a->path, b->path);
+    return order ? order : (a->order > b->order) - (a->order < b->order);
+}
+
+static void add_edit(struct outcomes *outcomes, const struct edit *edit)
+{
+    static struct version none = {.kind = KIND_NONE};
+    if (!edit->moves) {
+        outcome_add(outcomes, edit->path, edit->from, edit->to, edit);
+        return;
+    }
+    if (edit->to->kind == KIND_DIRECTORY) {
+        outcomes_move(outcomes, edit->path, edit->target);
+    }
+    outcome_add(outcomes, edit->path, edit->to, &none, edit);
+    outcome_add(outcomes, edit->target, edit->from, edit->to, edit);
+}
+
+void edits_rows(const struct edits *edits, struct rows *rows)
+{
+    struct outcomes outcomes = {};
+    for (size_t i = 0; i < edits->count; i++) {
+        add_edit(&outcomes, edits->list[i]);
+    }
+    if (outcomes.count > 0) {
+        qsort(outcomes.list, outcomes.count, sizeof *outcomes.list, compare_outcomes);
+    }
+    for (size_t i = 0; i < outcomes.count; i++) {
+        struct outcome *first = &outcomes.list[i];
+        for (; i + 1 < outcomes.count && strcmp(outcomes.list[i + 1].path, first->path) == 0; i++) {
+            first->to = outcomes.list[i + 1].to;
+            first->moved = first->moved || outcomes.list[i + 1].moved;
+        }
+        struct record record = {.path = first->path, .now = first->to, .links = first->links};
+        /* What code has open may be what it was. */
+        if (version_differs(first->from, first->to) &&
+            !apply_facts_alike(&first->from->facts, &first->to->facts)) {
+            rows_add(rows, &record, first->from, first->moved ? ROW_MOVED : ROW_SURE);
+        }
+    }
+    for (size_t i = 0; i < outcomes.count; i++) {
+        free(outcomes.list[i].path);
+    }
+    free(outcomes.list);
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/list.h"
 #include "base/path.h"
@@ -45,6 +46,25 @@ struct state *states_find_open(struct keeper *keeper, uint32_t id)
     return state && state->open ? state : NULL;
 }
 
+struct state *states_find_toucher(struct keeper *keeper, uint32_t id)
+{
+    enum { OWNERS = sizeof keeper->owners / sizeof *keeper->owners };
+    struct state *state = states_find_open(keeper, id);
+    typeof(*keeper->owners) *of = &keeper->owners[id % OWNERS];
+    if (state || of->state != id) {
+        return state;
+    }
+    state = keeper->states;
+    while (state && !(state->open && !state->early && state->owner == of->session)) {
+        state = state->next;
+    }
+    state = state ? state : states_find(keeper, id);
+    if (state) {
+        state->late = state->late || !state->open;
+    }
+    return state;
+}
+
 /* Takes references of its own. Returns whether there was memory. */
 static bool state_append(struct state *state, const struct step *step)
 {
@@ -66,6 +86,25 @@ static void step_done(struct keeper *keeper, struct step *step)
     step->record->steps--;
     version_release(keeper, &step->from);
     version_release(keeper, &step->to);
+}
+
+/* What the state's programs have done until now is its own. Only when that has to be known: a
+ * program may be about to do what it has been allowed. */
+static void state_resolve_late(struct keeper *keeper, struct state *state)
+{
+    if (state->late && !state->open) {
+        state->late = false;
+        edits_resolve_late(keeper, state);
+    }
+}
+
+void states_resolve_late(struct keeper *keeper, uint32_t owner)
+{
+    for (struct state *state = keeper->states; state; state = state->next) {
+        if (state->owner == owner) {
+            state_resolve_late(keeper, state);
+        }
+    }
 }
 
 static void state_drop(struct keeper *keeper, struct state *state)
@@ -135,6 +174,7 @@ static void state_compact(struct keeper *keeper, struct state *state)
 static void state_merge(struct keeper *keeper, struct state *state)
 {
     struct state *child = child_of(keeper, state, NULL);
+    state_resolve_late(keeper, state);
     if (child) {
         struct state joined = {};
         bool whole = state->parent != NULL; /* nothing leads back over the first state */
@@ -347,6 +387,9 @@ static void look(struct keeper *keeper, struct noting *noting)
 {
     struct stat st;
     enum { SKIPPED = 32 };
+    if (keeper->seen) {
+        return;
+    }
     if (keeper->skip > 0) {
         keeper->skip -= !keeper_is_plain(keeper);
         return;
@@ -391,6 +434,7 @@ static void drop_early(struct keeper *keeper, uint32_t begun)
 
 int states_begin(struct keeper *keeper, const struct keep_begin *begin)
 {
+    states_resolve_late(keeper, begin->session);
     if (begin->looks) {
         look(keeper, &(struct noting){});
     }
@@ -405,13 +449,28 @@ int states_begin(struct keeper *keeper, const struct keep_begin *begin)
         return -ENOMEM;
     }
     to->owner = begin->session;
+    keeper->owners[to->id % (sizeof keeper->owners / sizeof *keeper->owners)] =
+        (typeof(*keeper->owners)){to->id, to->owner};
     to->parent = from;
     to->open = true;
     to->early = false;
     to->since_ns = begin->since_ns;
     to->fresh_ns = keeper->fresh_ns;
-    to->unseen = keeper->too_many || keeper->unread;
+    to->unseen = to->unseen || keeper->too_many || keeper->unread;
+    edits_begin(keeper, to);
     return 0;
+}
+
+/* What was touched is known, unless another call runs, whose end has to see it. */
+static void watch_forget(const struct keeper *keeper)
+{
+    uint64_t touches = 0;
+    for (const struct state *state = keeper->states; state; state = state->next) {
+        if (state->open) {
+            return;
+        }
+    }
+    (void)read(keeper->watch.fd, &touches, sizeof touches);
 }
 
 int states_end(struct keeper *keeper, const struct keep_end *end, report_fn report, void *arg)
@@ -424,6 +483,9 @@ int states_end(struct keeper *keeper, const struct keep_end *end, report_fn repo
     state->until_ns = end->until_ns;
     look(keeper, &noting);
     state->open = false;
+    if (keeper->seen) {
+        watch_forget(keeper);
+    }
     state->unseen = state->unseen || keeper->too_many || keeper->unread;
     state_compact(keeper, state);
     edits_end(keeper, state);
@@ -470,7 +532,7 @@ static void note_parents(struct keeper *keeper, const char *path)
 void states_note_path(struct keeper *keeper, const char *path)
 {
     struct record *record = NULL;
-    if (keeper->skip > 0 || !apply_path_is_valid(path)) {
+    if (keeper->seen || keeper->skip > 0 || !apply_path_is_valid(path)) {
         return;
     }
     keeper->seen_ns = keeper->fresh_ns;

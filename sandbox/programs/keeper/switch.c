@@ -283,6 +283,9 @@ int states_switch(struct keeper *keeper, const struct keep_switch *between, put_
     struct state *to = states_find(keeper, between->to);
     struct switching switching = {};
     struct way way;
+    if (from) {
+        states_resolve_late(keeper, from->owner);
+    }
     states_look_surely(keeper, NULL, NULL);
     if (!from || !to || (keeper->too_many && !keeper_is_plain(keeper)) ||
         !way_find(from, to, &way)) {

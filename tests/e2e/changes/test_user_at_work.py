@@ -9,6 +9,7 @@ import unittest
 from at_work import WrittenThrough
 from client import give_away, once
 from container_level import CONTAINER
+from seen import sees_writes
 
 
 class Plain(WrittenThrough):
@@ -50,8 +51,11 @@ class Plain(WrittenThrough):
         with self.start() as server:
             self.assert_ok(server.python("x = 1"))
             result = self.meanwhile(server, "for n in ('both.txt', 'replaced.txt', 'made.txt'): open(n, 'w').write('code')", work)
-            self.assertRegex(result.status.line, r"notes\.txt \([^)]*may be yours\)")
-            self.assertRegex(result.status.line, r"\+new\.txt \([^)]*may be yours\)")
+            for name in ("notes", "new"):
+                if sees_writes():
+                    self.assertNotIn(name, result.status.field("files"))
+                else:
+                    self.assertRegex(result.status.line, rf"{name}\.txt \([^)]*may be the user's\)")
             line = self.undo(server)
         self.assertEqual({path.name: path.read_text() for path in self.dir.iterdir()},
                          {"notes.txt": "user", "new.txt": "user", "both.txt": "user after code", "replaced.txt": "user after code"})
@@ -73,7 +77,7 @@ class Plain(WrittenThrough):
                                lambda: self.save("a.txt", "other"))
                 result = server.python("", undo=True)
                 self.assertEqual((self.read("a.txt"), self.read(name)), ("other", before or "user"), result.text)
-                self.assertIn("may be yours", result.text)
+                self.assertIn("not reverted, ", result.text)
                 server.python("", restore="before-undo")
                 self.assertEqual((self.read("a.txt"), self.read(name)), ("other", "user"))
 
@@ -100,7 +104,7 @@ class Plain(WrittenThrough):
             os.rename(self.dir / "theirs", self.dir / "e/sub/theirs")
             line = self.undo(server)
         self.assertEqual(self.read("e/sub/theirs/x"), "user", line)
-        self.assertIn("may be yours", line)
+        self.assertIn("not reverted, ", line)
 
     def test_another_workspace_at_its_path(self):
         replaced, aside = "moved, removed or replaced", self.dir.with_name("aside")
@@ -193,7 +197,8 @@ class Plain(WrittenThrough):
         for i in range(2100):
             self.put(f"many/{i}")
         with self.start() as server:
-            self.assertIn("more than 2000", server.python("x = 1; open('first', 'w').close()").status.line)
+            line = server.python("x = 1; open('first', 'w').close()").status.line
+            self.assertEqual("more than 2000" in line, not sees_writes(), line)
             result = server.python("import os; open('many/1', 'w').write('code'); os.remove('many/2'); open('new', 'w').close()")
             self.assertEqual(sorted(result.status.field("files").replace(" (0 B)", "").replace(" (4 B)", "").split()),
                              ["+new", "-many/2", "~many/1"])
@@ -202,6 +207,8 @@ class Plain(WrittenThrough):
 
     def test_what_forged_reports_can_do(self):
         """Code that speaks to the keeper itself spoils its own undo, and no more."""
+        if sees_writes():
+            self.skipTest("kernel: where init tells the keeper, sessions have no connection to it")
         self.put("a", "user")
         forge = ("import os, socket\ns = socket.socket(fileno=os.dup(71))\n"
                  "for m in (b'', b'x', b'\\0' * 11, b'\\1\\0\\0\\0' * 3, b'\\xff' * 40, b'\\5\\0\\0\\0\\1\\0\\0\\0w\\0\\0\\0../../etc/x\\0\\0',\n"

@@ -7,6 +7,7 @@ import tempfile
 import unittest
 
 from client import CONTAINER, Case, Server, give_away, once
+from seen import sees_writes
 
 DIE = "\nimport os; os.kill(os.getpid(), 9)"
 NO_MEMORY = "\nx = []\nwhile True: x.append(bytearray(1 << 24))"
@@ -209,10 +210,10 @@ class Databases(Lost):
 
 @once
 class WrittenThrough(Databases):
-    """What SQLite writes into a directory of the user's stays when a call is undone."""
-    goes_back = False
+    """What SQLite writes into a directory of the user's goes back where the keeper is notified of it."""
 
     def setUp(self):
+        self.goes_back = sees_writes()
         workspace = tempfile.mkdtemp(prefix="sp-test-")
         self.addCleanup(shutil.rmtree, workspace)
         give_away(workspace)

@@ -107,7 +107,8 @@ int notify_open(struct notify *notify, const struct notify_settings *settings)
     if (sizes.seccomp_notif > sizeof(union notification)) {
         return -E2BIG;
     }
-    *notify = (struct notify){.settings = *settings, .tasks = UINT32_MAX};
+    *notify = (struct notify){
+        .settings = *settings, .tasks = UINT32_MAX, .touch.fd = -1, .touch.work_fd = -1};
     for (unsigned i = 0; i < NOTIFY_WAITING; i++) {
         notify->waiting[i].to_fd = -1;
     }
@@ -153,6 +154,21 @@ void notify_respond(const struct notify_call *call, long result)
     (void)ioctl(call->listener_fd, SECCOMP_IOCTL_NOTIF_SEND, &response);
 }
 
+void notify_carry_out(const struct notify_call *call)
+{
+    bool writes = writes_has(call->number);
+    /* With namespaces the kernel decides about files. */
+    bool decides = !writes || call->notify->settings.root;
+    long result = writes ? NOTIFY_GO_ON : -ENOSYS;
+    for (unsigned i = 0; decides && i < sizeof handlers / sizeof *handlers; i++) {
+        if (handlers[i].number == call->number) {
+            result = handlers[i].handle(call);
+            break;
+        }
+    }
+    notify_respond(call, result);
+}
+
 static void serve_one(struct notify *notify, int listener_fd)
 {
     static union notification notification;
@@ -168,28 +184,38 @@ static void serve_one(struct notify *notify, int listener_fd)
                                .tid = (pid_t)head->pid,
                                .number = head->data.nr};
     memcpy(call.arguments, head->data.args, sizeof call.arguments);
-    long result = -ENOSYS;
-    for (unsigned i = 0; i < sizeof handlers / sizeof *handlers; i++) {
-        if (handlers[i].number == call.number) {
-            result = handlers[i].handle(&call);
-            break;
-        }
+    if (!writes_tell(&call)) {
+        notify_carry_out(&call);
     }
-    notify_respond(&call, result);
 }
 
 static void serve_event(struct notify *notify, const struct epoll_event *event)
 {
     uint64_t ticks = 0;
     int fd = event->data.fd;
-    if (fd == notify->timer_fd) {
+    if (fd == notify->touch.fd) {
+        writes_answered(notify);
+    } else if (fd == notify->timer_fd) {
         (void)read(fd, &ticks, sizeof ticks);
         sockets_retry(notify);
     } else if (event->events & EPOLLIN) {
         serve_one(notify, fd);
     } else { /* EPOLLHUP: the last process with this filter has exited */
         sockets_forget(notify, fd);
+        writes_forget(notify, fd);
         (void)close(fd);
+    }
+}
+
+void notify_tell(struct notify *notify, int fd, const char *workspace, uint32_t *answers)
+{
+    defer_close int tell_fd = fd;
+    defer_close int work_fd = open(workspace, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (notify->fd >= 0 && work_fd >= 0 && watch_fd(notify, tell_fd, tell_fd) == 0) {
+        own_close(&notify->touch.work_fd);
+        notify->touch.work_fd = take_fd(&work_fd);
+        notify->touch.fd = take_fd(&tell_fd);
+        notify->touch.answers = answers;
     }
 }
 

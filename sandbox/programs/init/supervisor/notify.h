@@ -1,5 +1,6 @@
 #pragma once
 #include <linux/filter.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -13,6 +14,11 @@
  *
  * In a sandbox with namespaces only signals are notified, where Landlock has no scopes for them.
  *
+ * Where the workspace is written through, each call that changes files is notified too, at every
+ * level: the keeper is notified and copies what is there, and then the call goes on
+ * (notify_writes.c). That protects nothing, so it may be hidden: a thread that changes the path
+ * meanwhile only hides its write from undo.
+ *
  * The caller is hostile. While it blocks, its other threads change its memory, descriptors and
  * directories; it may be killed, and its number reused. So each thing is checked once, held by a
  * descriptor, and checked as the object that it is; after each look into /proc/TID the notification
@@ -21,9 +27,10 @@
  * Nothing here blocks on the guest: files are opened with O_PATH, which no FIFO can delay. */
 
 enum {
-    NOTIFY_PLACES = 32,   /* directories in which the guest may change attributes */
-    NOTIFY_WAITING = 16,  /* connections that wait for space in a queue */
-    NOTIFY_PENDING = 256, /* tasks that may be about to be forked */
+    NOTIFY_PLACES = 32,    /* directories in which the guest may change attributes */
+    NOTIFY_WAITING = 16,   /* connections that wait for space in a queue */
+    NOTIFY_PENDING = 256,  /* tasks that may be about to be forked */
+    NOTIFY_TOUCHES = 1024, /* calls that wait for the keeper; the next ones go on unseen */
 };
 
 struct notify_settings {
@@ -50,6 +57,16 @@ struct notify_pending {
     uint64_t since_ns;
 };
 
+/* A call that waits for the keeper. */
+struct notify_touch {
+    uint64_t id;
+    int listener_fd; /* 0: free */
+    pid_t tid;
+    int number;
+    uint64_t arguments[6];
+    bool sent;
+};
+
 struct notify {
     int fd; /* to poll: readable when there is something to serve; -1: nothing is served */
     int timer_fd;
@@ -63,6 +80,14 @@ struct notify {
     uint64_t full_until_ns;
     struct notify_pending pending[NOTIFY_PENDING];
     unsigned pending_next;
+    struct {
+        int fd;            /* of the keeper; -1: there is none */
+        uint32_t *answers; /* to the calls at each place below; the keeper sees it too */
+        int work_fd;       /* the workspace, which the user may move meanwhile */
+        struct notify_touch waiting[NOTIFY_TOUCHES];
+        unsigned most; /* none after this is taken */
+        unsigned unsent;
+    } touch;
 };
 
 /* For the child that becomes the guest: installs the filter. Returns the listener, which the caller
@@ -81,6 +106,11 @@ int notify_take(struct notify *notify, int listener_fd);
  * EINTR, which programs do not expect: so this is quick, and polls for a while after a fork. A
  * caller without a response blocks, and can be killed: nothing forks while this is not called. */
 void notify_serve(struct notify *notify, int timeout_ms);
+
+/* From now on this keeper is notified of what changes files in the workspace. fd: a SOCK_SEQPACKET
+ * for struct wire_touch, taken. answers: memory that both share, NOTIFY_TOUCHES numbers: by the
+ * number of a touch, how many have been answered. */
+void notify_tell(struct notify *notify, int fd, const char *workspace, uint32_t *answers);
 
 /* Lets this descriptor wake notify_serve(), too, when it is readable. 0 or -errno. */
 int notify_also(struct notify *notify, int fd);

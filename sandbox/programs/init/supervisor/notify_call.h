@@ -39,6 +39,9 @@ int caller_read(const struct notify_call *call, uint64_t address, void *out, siz
 int caller_read_path(const struct notify_call *call, uint64_t address, char path[PATH_MAX]);
 /* Opens the object of the caller's descriptor, O_PATH. -EBADF: it has none of this number. */
 int caller_descriptor(const struct notify_call *call, int number);
+/* The number in "/proc/self/fd/7", which C libraries use for a file that they hold with O_PATH, or
+ * "/dev/fd/7". For init the name would mean one of its own descriptors. -1: another path. */
+int caller_own_descriptor(const struct notify_call *call, const char *path);
 /* Opens what path names for the caller, O_PATH. dir_number as in openat(2). nofollow: opens a
  * symlink itself. */
 int caller_open(const struct notify_call *call, int dir_number, const char *path, bool nofollow);
@@ -50,6 +53,20 @@ bool notify_is_in_place(const struct notify *notify, int object_fd);
 /* A name for an object that is held with O_PATH: reaches this object and nothing in its place. */
 enum { HELD_NAME = 32 };
 const char *held_name(int object_fd, char name[HELD_NAME]);
+
+/* --- notify_writes.c --- */
+
+/* Whether a call with this number changes files. */
+bool writes_has(int number);
+/* Tells the keeper of a call that changes files in the workspace. Returns whether the call has to
+ * wait for its answer. */
+bool writes_tell(const struct notify_call *call);
+/* Takes the keeper's answers. */
+void writes_answered(struct notify *notify);
+/* Forgets what waits of this listener. */
+void writes_forget(struct notify *notify, int listener_fd);
+/* Carries out a call, or lets it go on, and responds. */
+void notify_carry_out(const struct notify_call *call);
 
 /* --- notify_files.c, notify_sockets.c, notify_tasks.c: the handlers --- */
 

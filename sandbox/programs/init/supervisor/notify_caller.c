@@ -66,14 +66,16 @@ int caller_descriptor(const struct notify_call *call, int number)
     return fd == -ENOENT ? -EBADF : fd;
 }
 
-/* The number in "/proc/self/fd/7", which C libraries use for a file that they hold with O_PATH. For
- * init the name would mean one of its own descriptors. -1: another path. */
-static int own_descriptor(const struct notify_call *call, const char *path)
+int caller_own_descriptor(const struct notify_call *call, const char *path)
 {
-    static const char *const roots[] = {"/proc/self/fd/", "/proc/thread-self/fd/"};
+    static const char *const roots[] = {"/proc/self/fd/", "/proc/thread-self/fd/", "/dev/fd/"};
+    static const char *const streams[] = {"/dev/stdin", "/dev/stdout", "/dev/stderr"};
     char by_number[40];
     const char *rest = NULL;
-    for (unsigned i = 0; !rest && i < 2; i++) {
+    for (unsigned i = 0; !rest && i < 3; i++) {
+        if (strcmp(path, streams[i]) == 0) {
+            return (int)i;
+        }
         size_t size = strlen(roots[i]);
         rest = strncmp(path, roots[i], size) == 0 ? path + size : NULL;
     }
@@ -96,7 +98,7 @@ int caller_open(const struct notify_call *call, int dir_number, const char *path
             return dir_fd;
         }
     } else if (!nofollow) {
-        int number = own_descriptor(call, path);
+        int number = caller_own_descriptor(call, path);
         if (number >= 0) {
             return caller_descriptor(call, number);
         }
