@@ -38,6 +38,7 @@ NO_CONTROL = frozenset("""
     device_nodes_in_every_writable_directory interfaces_of_the_host kernel_files_in_proc
     long_access_control_lists maps_clocks_and_counters_of_namespaces names_of_the_hosts_interfaces
     network_namespace_of_the_host_by_a_socket open_descriptors_are_few options_of_sockets_that_hold_memory
+    names_in_proc_tell_nothing_of_the_host other_ways_to_what_is_covered_in_proc interrupts_of_the_host_are_in_no_figure
     passwd_names_nobody_of_the_host physical_addresses
     read_memory_and_environment_of_pid_1 read_secrets_of_the_machine read_shared_memory_of_the_host
     root_of_other_processes settings_of_pid_1 shield_from_the_memory_killer socket_filters netlink_of_other_protocols

@@ -33,7 +33,7 @@ UNREADABLE = (
     "odd/fifo", "odd/socket", "odd/loop-a", "odd/self", "odd/to-fifo", "odd/to-zero", "odd/to-environ", "odd/to-root",
     "odd/to-fd", "odd/broken", "odd/chain0", "odd/to-root/etc/passwd", "odd/file/x", "odd/loop-a/x", "odd/fifo/x",
     "/dev/zero", "/dev/random", "/dev/tty", "/dev/stdin", "/dev/fd/0", "/proc/self/mem", "/proc/self/maps", "/proc/1/cmdline",
-    "/proc/self/root/etc/passwd", "/proc/self/cwd/odd/file", "/proc/self/fd/0", "/proc/kmsg", "/proc/kcore", "/sys/kernel",
+    "/proc/self/root/etc/passwd", "/proc/self/cwd/odd/file", "/proc/self/fd/0", "/sys/kernel",
     "", "\x00", "odd\x00/file", "x" * 4095, "x" * 4096, "/" + "y/" * 2000, "d/" * 2047 + "f", "é" * 200, "x" * 300,
 )
 UNWRITABLE = (
