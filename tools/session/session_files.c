@@ -370,7 +370,9 @@ static void append_unseen(const struct sessions *sessions, const struct wire_kep
 {
     bool through = is_written_through(sessions);
     if (kept->unseen && through && !box_states_unseen(server_box_get(sessions->server_box))) {
-        buf_appendf(back, "%snot known: what programs changed whose file cannot be read",
+        buf_appendf(back,
+                    "%snot known: what was changed by programs whose file cannot be read, through "
+                    "links of /proc, or below paths that are too long",
                     buf_size(back) > 0 ? ", " : "");
     } else if (kept->unseen) {
         buf_appendf(back,

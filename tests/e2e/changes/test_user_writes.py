@@ -123,6 +123,16 @@ class Undo(WrittenThrough):
                     lines = [one for one in self.read("log").splitlines() if one != "code"]
                     self.assertEqual(lines, ["line 1", *(["line 2"] if during else []), "line 3"], line)
 
+    def test_what_goes_through_links_of_proc_is_not_called_unchanged(self):
+        self.own("a", b"user")
+        with self.start() as server:
+            self.assert_ok(server.python("import os"))
+            for code in ("open('/proc/self/cwd/a', 'w').write('code')", "open(f'/proc/{os.getpid()}/root{os.path.abspath(\"a\")}', 'w').write('more')",
+                         "os.symlink('/proc/self/fd/99', 'link'); os.dup2(os.open('a', 0), 99); open('link', 'w').write('again')"):
+                with self.subTest(code):
+                    self.assert_ok(server.python(code))
+                    self.assertRegex(self.undo(server), r"not known: what was changed by|(files back|not reverted)[^|]* a\b")
+
     def test_attributes_go_back_in_place(self):
         """Who has the file open keeps it; also of files that are too large to copy."""
         self.own("a", "as it was"), self.own("large", b"u" * 2_000_000)

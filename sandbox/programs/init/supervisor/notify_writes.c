@@ -81,14 +81,14 @@ static const struct row rows[] = {
 /* --- the place that a path names --- */
 
 /* The part of the path of a held object, or of a name in it, that is below the workspace. 0,
- * OUTSIDE, or -ENOENT: nothing is known of it. */
+ * OUTSIDE, or -EPERM: it is too long to be known. */
 static int below_work(const struct notify *notify, int object_fd, const char *name,
                       char place[LIMIT_PATH_BYTES])
 {
     static char path[PATH_MAX + NAME_MAX + 2];
     static char work[PATH_MAX];
     if (fd_path(object_fd, path) < 0 || fd_path(notify->touch.work_fd, work) < 0) {
-        return -ENOENT;
+        return -EPERM;
     }
     if (*name) {
         (void)snprintf(path + strlen(path), NAME_MAX + 2, "/%s", name);
@@ -97,7 +97,7 @@ static int below_work(const struct notify *notify, int object_fd, const char *na
     bool is_below = strncmp(path, work, root) == 0 && path[root] == '/';
     size_t size = is_below ? strlen(path + root + 1) : 0;
     if (size == 0 || size >= LIMIT_PATH_BYTES) {
-        return is_below ? -ENOENT : OUTSIDE;
+        return is_below ? -EPERM : OUTSIDE;
     }
     memcpy(place, path + root + 1, size + 1);
     return 0;
@@ -126,8 +126,8 @@ struct named {
     const char *name;
 };
 
-/* Follows the last name while it is a symlink. path: scratch. 0 or -errno */
-static int follow_links(struct named *named, char path[PATH_MAX])
+/* Follows the last name while it is a symlink. path: scratch. 0 or -errno; -ELOOP: one of /proc */
+static int follow_links(const struct notify_call *call, struct named *named, char path[PATH_MAX])
 {
     char link[PATH_MAX];
     for (unsigned i = 0; i < LINKS_MOST; i++) {
@@ -136,6 +136,9 @@ static int follow_links(struct named *named, char path[PATH_MAX])
             return errno == EINVAL || errno == ENOENT ? 0 : -errno;
         }
         link[size] = '\0';
+        if (caller_own_descriptor(call, link) >= 0) {
+            return -ELOOP; /* as one of /proc */
+        }
         memcpy(path, link, (size_t)size + 1);
         const char *directory = NULL;
         if (!cut_name(path, &directory, &named->name)) {
@@ -227,7 +230,7 @@ static int place_of(const struct notify_call *call, int directory, uint64_t addr
     if (named.parent_fd < 0) {
         return named.parent_fd;
     }
-    r = reach->follow ? follow_links(&named, path) : 0;
+    r = reach->follow ? follow_links(call, &named, path) : 0;
     if (r == 0 && reach->mount) {
         *reach->mount = mount_of(named.parent_fd);
     }
@@ -338,7 +341,8 @@ static size_t touch_of(const struct notify_call *call, struct wire_touch *touch)
             count = 2;
         }
     }
-    if (r == -EPERM) { /* it has set-ids, or its file cannot be read, ptrace(2) */
+    /* It has set-ids, or its file cannot be read, ptrace(2); a symlink of /proc is not followed. */
+    if (r == -EPERM || r == -ELOOP) {
         touch->op = WIRE_TOUCH_UNKNOWN;
         return end_paths(touch, 0, 0);
     }
