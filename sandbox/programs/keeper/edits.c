@@ -112,7 +112,7 @@ static void doubt_names(const struct state *state, struct edit *edit,
 
 /* --- files that stay open from one call to the next --- */
 
-static void hold(struct keeper *keeper, const char *path, uint32_t owner)
+static void hold(struct keeper *keeper, const char *path, uint32_t owner, bool shared)
 {
     enum { HELD = sizeof keeper->edits.held / sizeof *keeper->edits.held };
     size_t at = HELD;
@@ -121,11 +121,13 @@ static void hold(struct keeper *keeper, const char *path, uint32_t owner)
             at = i;
         } else if (keeper->edits.held[i].owner == owner &&
                    strcmp(keeper->edits.held[i].path, path) == 0) {
+            keeper->edits.held[i].shared = keeper->edits.held[i].shared || shared;
             return;
         }
     }
     if (at < HELD && (keeper->edits.held[at].path = strdup(path))) {
         keeper->edits.held[at].owner = owner;
+        keeper->edits.held[at].shared = shared;
     }
 }
 
@@ -139,7 +141,7 @@ static void hold_moved(struct keeper *keeper, const char *path, const char *targ
         const char *rest = held ? path_behind(held, path) : NULL;
         if (rest && (size_t)snprintf(moved, sizeof moved, "%s%s%s", target, *rest ? "/" : "",
                                      rest) < sizeof moved) {
-            hold(keeper, moved, keeper->edits.held[i].owner);
+            hold(keeper, moved, keeper->edits.held[i].owner, keeper->edits.held[i].shared);
         }
     }
 }
@@ -456,7 +458,7 @@ void edits_begin(struct keeper *keeper, struct state *state)
             touch_content(keeper, state, WIRE_TOUCH_WRITE, path, "");
             struct edit *edit = edit_latest(keeper, state, path);
             if (edit) {
-                edit->unsure = false; /* it is code that can write to it */
+                edit->unsure = keeper->edits.held[i].shared; /* else only code can write to it */
                 edit->opens = edit->touches;
             }
         }
@@ -510,8 +512,11 @@ static void end(struct keeper *keeper, struct state *state, bool finally)
         }
         state->late = state->late || edit->active;
         edit_see_shared(keeper, edit);
-        if (edit->held) {
-            hold(keeper, edit_place(edit), state->owner);
+        bool shared = keeper->seen && edit->writes && edit->unsure &&
+                      S_ISREG(edits_facts_at(keeper, edit_place(edit)).mode) &&
+                      edit_is_open(keeper, edit);
+        if (edit->held || shared) {
+            hold(keeper, edit_place(edit), state->owner, shared);
         }
         if (edit->nothing || (!edit->active && is_for_nothing(edit))) {
             edit_free(keeper, edit);

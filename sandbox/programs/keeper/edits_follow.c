@@ -267,7 +267,7 @@ void edits_follow(struct keeper *keeper)
 }
 
 /* Whether somebody can write to it. */
-static bool is_written(const struct keeper *keeper, const struct edit *edit)
+bool edit_is_open(const struct keeper *keeper, const struct edit *edit)
 {
     defer_close int fd =
         fd_open_beneath(keeper->work_fd, edit_place(edit), O_RDONLY | O_NONBLOCK | O_NOCTTY);
@@ -321,7 +321,7 @@ bool edit_goes_on_open(struct keeper *keeper, struct edit *edit)
 {
     struct apply_facts facts = facts_of(keeper, edit);
     if (!keeper->seen || !edit->writes || edit->unsure || edit->opens > edit->touches ||
-        !is_expected(keeper, edit, &facts) || !is_written(keeper, edit)) {
+        !is_expected(keeper, edit, &facts) || !edit_is_open(keeper, edit)) {
         return false;
     }
     see(keeper, edit, &facts);

@@ -24,6 +24,8 @@ void edit_see_shared(struct keeper *keeper, struct edit *edit);
 bool edit_is_awaited(const struct edit *edit);
 /* and the thread may be about to do it. */
 bool edit_is_coming(const struct keeper *keeper, const struct edit *edit);
+/* Whether somebody can write to it. */
+bool edit_is_open(const struct keeper *keeper, const struct edit *edit);
 /* Whether code has the file open, and nobody else: it can change it after its call. Then notes what
  * it is now. */
 bool edit_goes_on_open(struct keeper *keeper, struct edit *edit);

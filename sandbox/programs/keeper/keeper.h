@@ -84,6 +84,7 @@ struct keeper {
         struct {
             char *path;
             uint32_t owner;
+            bool shared; /* the user could write to it at the same moment */
         } held[256]; /* files that a session's code had open when a call ended: see edits_begin() */
         const uint32_t *answers; /* see keeper_setup */
         uint32_t thread;         /* which touches something now, */
@@ -212,8 +213,7 @@ void changes_collect(struct keeper *keeper, const struct wire_request *request);
 void changes_applied(struct keeper *keeper, const struct wire_request *request);
 
 /* base.c: facts of the user's files that outlive the server, in a file of the store. */
-/* Makes records of what is kept, without a version; base_loaded() drops those that the first scan
- * has not found. */
+/* Makes records of what is kept, without a version; base_loaded() drops what no scan has found. */
 void base_load(struct keeper *keeper);
 void base_loaded(struct keeper *keeper);
 void base_note(const struct keeper *keeper, const struct record *record);

@@ -123,6 +123,25 @@ class Undo(WrittenThrough):
                     lines = [one for one in self.read("log").splitlines() if one != "code"]
                     self.assertEqual(lines, ["line 1", *(["line 2"] if during else []), "line 3"], line)
 
+    def test_a_log_that_both_have_open_from_one_call_to_the_next(self):
+        """Nobody knows who has written what: it stays, and is named, also where the call has only written to what an earlier one
+        has opened.
+        """
+        self.own("log", b"user ")
+        with open(self.dir / "log", "a") as log, self.start() as server:
+            self.assert_ok(server.python("log = open('log', 'a'); log.write('code '); log.flush()"))
+            log.write("more ")
+            log.flush()
+            self.assert_ok(server.python("log.write('again '); log.flush()"))
+            self.assertRegex(self.undo(server), r"not reverted[^|]*log")
+        self.assertEqual((self.dir / "log").read_text(), "user code more again ")
+
+    def test_a_call_beside_an_open_file_has_changed_nothing(self):
+        with self.start() as server:
+            self.assert_ok(server.python("made = open('made', 'w'); made.write('code'); made.flush()"))
+            self.assert_ok(server.python("x = 1"))
+            self.assertIn("files unchanged", self.undo(server))
+
     def test_what_goes_through_links_of_proc_is_not_called_unchanged(self):
         self.own("a", b"user")
         with self.start() as server:
