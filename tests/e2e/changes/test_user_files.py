@@ -25,7 +25,30 @@ DIRECTORIES = ("d", "f", "d/e", ".venv", "g")
 TOKEN = re.compile(rb"user-\d+-\d+")
 BIG = 300_000  # above --undo-files
 
-HELP = """import contextlib, os, shutil, subprocess, mmap
+HELP = """import contextlib, ctypes, os, shutil, sqlite3, subprocess, mmap
+libc = ctypes.CDLL(None)
+kept = globals().get('kept', {})
+def run(*words): subprocess.run(words, stdin=-3, stdout=-3, stderr=-3)
+def at(n, t):
+    directory = os.open(os.path.dirname(n) or '.', os.O_PATH | os.O_DIRECTORY)
+    try:
+        fd = os.open(os.path.basename(n), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600, dir_fd=directory)
+        os.write(fd, t.encode()); os.close(fd)
+    finally: os.close(directory)
+def held(n, t):
+    if n not in kept: kept[n] = open(n, 'a')
+    kept[n].write(t); kept[n].flush()
+def mapped(n, t):
+    if n not in kept:
+        with open(n, 'r+b') as f: kept[n] = mmap.mmap(f.fileno(), 0)
+    kept[n][:5] = b'code-'[:len(kept[n])]
+def database(n, t):
+    with contextlib.closing(sqlite3.connect(n, timeout=0.1)) as base, base:
+        base.execute('pragma journal_mode=' + ('wal' if 'x' in n else 'delete'))
+        base.execute('create table if not exists t(x)'); base.execute('insert into t values(?)', (t,))
+def git(*words): run('git', '-c', 'user.name=n', '-c', 'user.email=e', '-c', 'gc.auto=0', '-c', 'safe.directory=*', *words)
+def commit():
+    git('init', '-q'); git('add', '-A'); git('commit', '-qm', 'm')
 def put(n, t, m='w'):
     os.makedirs(os.path.dirname(n) or '.', exist_ok=True)
     with open(n, m) as f: f.write(t)
@@ -39,7 +62,13 @@ CODE = ("put({a!r}, {t!r})", "put({a!r}, {t!r}, 'a')", "os.remove({a!r})", "repl
         "os.symlink({a!r}, {b!r})", "os.chmod({a!r}, 0o600)", "os.truncate({a!r}, 3)", "subprocess.run(['cp', {a!r}, {b!r}], stderr=-3)",
         "subprocess.run(['mv', {a!r}, {b!r}], stderr=-3)", "subprocess.run(['sh', '-c', 'echo {t} >>' + {a!r}], stderr=-3)",
         "subprocess.Popen(['sh', '-c', 'sleep 0.02; echo {t} >>' + {a!r}], stderr=-3, start_new_session=True)",
-        "put({a!r}, {t!r} + 'x' * %d)" % BIG)
+        "put({a!r}, {t!r} + 'x' * %d)" % BIG, "run('sed', '-i', 's/u/uu/', {a!r})", "run('rm', '-rf', {d!r})", "run('rm', '-f', {a!r}, {b!r})",
+        "libc.rename({a!r}.encode(), {b!r}.encode())", "libc.unlink({a!r}.encode())", "libc.rename({d!r}.encode(), {e!r}.encode())",
+        "at({a!r}, {t!r})", "held({a!r}, {t!r})", "held({a!r}, {t!r})", "mapped({a!r}, {t!r})", "database({a!r}, {t!r})", "commit()", "git('stash', '-u')",
+        "git('checkout', '-q', '.')", "git('clean', '-fdx')", "run('sh', '-c', 'tar cf g.tar \"$1\"; rm -r \"$1\"; tar xf g.tar', 'sh', {d!r})",
+        "run('cp', '--remove-destination', {a!r}, {b!r})", "run('ln', {a!r}, {b!r})", "run('mv', {d!r}, {e!r})", "run('truncate', '-s', '3', {a!r})",
+        "subprocess.Popen(['sh', '-c', 'exec 9>>\"$1\"; for i in 1 2 3 4 5 6 7 8; do sleep 0.02; echo {t} >&9; done', 'sh', {a!r}], stderr=-3, start_new_session=True)",
+        "subprocess.Popen(['sh', '-c', 'for i in 1 2 3 4; do sleep 0.01; sed -i s/code/code/ \"$1\"; done', 'sh', {a!r}], stderr=-3, start_new_session=True)")
 
 
 def below(path, top):
@@ -51,7 +80,7 @@ class Sequence:
 
     def __init__(self, case, seed):
         self.case, self.seed, self.choice, self.files, self.count, self.steps = case, seed, random.Random(seed), {}, 0, []
-        self.gone, self.forward = set(), False
+        self.gone, self.forward, self.handles, self.inodes, self.let_go = set(), False, {}, {}, set()
 
     def token(self):
         self.count += 1
@@ -61,9 +90,12 @@ class Sequence:
         """One thing that the user does."""
         choice, top = self.choice, self.case.dir
         name, other = choice.choice(NAMES), choice.choice(NAMES)
-        act = choice.choice(("write", "write", "save", "save", "append", "delete", "move", "swap", "remove", "exchange"))
+        act = choice.choice(("write", "write", "save", "save", "append", "delete", "move", "swap", "remove", "exchange",
+                             "hold", "hold", "close", "chmod", "link", "rename2"))
         self.steps.append(f"user {act} {name} {other}")
         path = top / name
+        if act in ("write", "save", "delete", "remove", "move"):  # what copies of code's still hold of it may go
+            self.let_go |= self.tokens(path.parent if act == "remove" else top / other if act == "move" else path)
         try:
             if act in ("write", "save", "append"):
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -86,6 +118,27 @@ class Sequence:
                     if linked:  # its other names changed too
                         self.files = {n: t for n, t in self.files.items() if not (top / n).exists() or (top / n).stat().st_nlink == 1}
                 self.files[name] = token.split()[0]
+            elif act == "hold":
+                if name not in self.handles and path.is_file() and not path.is_symlink():
+                    self.handles[name] = open(path, "a")
+                    self.inodes[name] = os.fstat(self.handles[name].fileno()).st_ino
+                if name in self.handles:
+                    token = self.token()
+                    self.handles[name].write(token)
+                    self.handles[name].flush()
+                    if path.is_file() and not path.is_symlink() and path.stat().st_ino == self.inodes[name]:
+                        self.files = {n: t for n, t in self.files.items() if not (top / n).exists() or (top / n).stat().st_nlink == 1}
+                        self.files[name] = token.split()[0]
+            elif act == "close" and self.handles:
+                self.handles.pop(choice.choice(sorted(self.handles))).close()
+            elif act == "chmod" and path.is_file() and not path.is_symlink():
+                path.chmod(choice.choice((0o644, 0o600)))
+            elif act == "link" and path.is_file() and not path.is_symlink() and not (top / other).exists():
+                os.link(path, top / other)
+            elif act == "rename2" and path.is_file() and (top / other).is_file() and not path.is_symlink() and not (top / other).is_symlink():
+                if __import__("ctypes").CDLL(None).renameat2(-100, os.fsencode(path), -100, os.fsencode(top / other), 2) == 0:
+                    one, two = self.files.pop(name, None), self.files.pop(other, None)
+                    self.files.update({n: t for n, t in ((other, one), (name, two)) if t})
             elif act == "delete" and not path.is_dir():
                 path.unlink()
                 self.files.pop(name, None)
@@ -116,21 +169,23 @@ class Sequence:
         values = {"a": choice.choice(NAMES), "b": choice.choice(NAMES), "d": choice.choice(DIRECTORIES), "e": choice.choice(DIRECTORIES),
                   "t": f"code-{choice.randrange(10 ** 9)} "}
         line = choice.choice(CODE).format(**values)
+        if line.startswith(("git", "commit")):
+            self.files = {}
         for path in [v for k, v in values.items() if k != "t" and repr(v) in line]:
             self.files = {name: token for name, token in self.files.items() if not below(name, path)}
         self.steps.append("code " + line[:70])
-        return f"with contextlib.suppress(OSError, shutil.Error, ValueError): {line}"
+        return f"with contextlib.suppress(OSError, shutil.Error, ValueError, sqlite3.Error): {line}"
 
-    def tokens(self):
+    def tokens(self, top=None):
         found = set()
-        for path in self.case.dir.rglob("*"):
+        for path in [top] if top and not top.is_dir() else (top or self.case.dir).rglob("*"):
             if path.is_file() and not path.is_symlink():
                 found |= set(TOKEN.findall(path.read_bytes()))
         return found
 
     def check(self, before, what, forward=False):
         """forward: an undo of a restore repeats what code did; then what is gone must come back with the state before it."""
-        lost = before - self.tokens()
+        lost = before - self.tokens() - self.let_go
         self.gone |= lost
         self.case.assertTrue(forward or not lost, f"seed {self.seed}: {lost} lost by {what}: {self.steps}")
         for name, token in self.files.items():
