@@ -152,6 +152,20 @@ class Undo(WrittenThrough):
                     self.assert_ok(server.python(code))
                     self.assertRegex(self.undo(server), r"not known: what was changed by|(files back|not reverted)[^|]* a\b")
 
+    def test_attributes_of_what_is_named_by_no_name(self):
+        if not sees_writes():
+            self.skipTest("kernel: nobody is notified of what programs change here")
+        (self.dir / "d").mkdir(0o755)
+        self.own("a", b"user")
+        was = (self.dir / "a").stat().st_mtime_ns
+        with self.start() as server:
+            self.assert_ok(server.python("import ctypes, os, subprocess"))
+            self.assert_ok(server.python("subprocess.run('cd d && chmod 700 .', shell=True, check=True)"))
+            self.assertRegex(self.undo(server), "files back: d")
+            self.assert_ok(server.python("assert ctypes.CDLL(None).utimensat(os.open('a', os.O_PATH), b'', None, 0x1000) == 0"))
+            self.assertRegex(self.undo(server), "files back: a")
+        self.assertEqual(((self.dir / "d").stat().st_mode & 0o777, (self.dir / "a").stat().st_mtime_ns), (0o755, was))
+
     def test_attributes_go_back_in_place(self):
         """Who has the file open keeps it; also of files that are too large to copy."""
         self.own("a", "as it was"), self.own("large", b"u" * 2_000_000)

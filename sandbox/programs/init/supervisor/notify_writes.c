@@ -209,6 +209,14 @@ static bool can(const struct reach *reach, const struct named *named)
                                           : can_change_names(named->parent_fd));
 }
 
+/* Whether the path names an object by no name of its own: "", as with AT_EMPTY_PATH, "." or "..".
+ */
+static bool is_nameless(const char *path)
+{
+    const char *last = path_last(path);
+    return !*path || strcmp(last, ".") == 0 || strcmp(last, "..") == 0;
+}
+
 /* The place that the path of a call names, relative to the workspace. 0, OUTSIDE, or negative: the
  * call will fail. */
 static int place_of(const struct notify_call *call, int directory, uint64_t address,
@@ -223,6 +231,11 @@ static int place_of(const struct notify_call *call, int directory, uint64_t addr
         return r < 0 ? r : place_of_descriptor(call, number, place);
     }
     bool absolute = path[0] == '/';
+    if (reach->op == WIRE_TOUCH_ATTRIBUTE && is_nameless(path)) {
+        defer_close int fd =
+            *path ? caller_open(call, directory, path, false) : caller_descriptor(call, directory);
+        return fd < 0 ? fd : below_work(call->notify, fd, "", place);
+    }
     if (!cut_name(path, &parent, &named.name)) {
         return -ENOENT;
     }
