@@ -74,6 +74,8 @@ void edits_end(struct keeper *keeper, struct state *state);
 /* Resolves what a thread was about to do when its call ended, and has not done. Returns whether
  * some may still come. */
 bool edits_land(struct keeper *keeper);
+/* What programs have done after the end of the owner's calls is theirs. */
+void states_resolve_late(struct keeper *keeper, uint32_t owner);
 /* Nothing of the state's changes any more. */
 void edits_resolve_late(struct keeper *keeper, struct state *state);
 /* Calls fn for each edit of the way, in the order in which it is taken back or repeated. */

@@ -220,8 +220,6 @@ void base_note(const struct keeper *keeper, const struct record *record);
 
 /* A state, or NULL; and one whose call runs: its code may be quicker than the server's request. */
 struct state *states_find(const struct keeper *keeper, uint32_t id);
-/* What programs have done after the end of the owner's calls is theirs. */
-void states_resolve_late(struct keeper *keeper, uint32_t owner);
 struct state *states_find_open(struct keeper *keeper, uint32_t id);
 /* The same; or, of a program that an earlier call has left running, that of the session's call
  * which runs now; or, where none does, the earlier call's. NULL: it is not kept. */
