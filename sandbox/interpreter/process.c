@@ -77,7 +77,8 @@ static struct box_end session_outcome(struct box_session *session)
             uint64_t peak = cgroup_memory_peak(&session->box->cgroup);
             end.used_bytes = peak ? peak : limits->memory_bytes;
             bool another = session->box->rank.tag && session->box->rank.tag != session->tag;
-            end.blame = another ? BOX_BLAME_ANOTHER : BOX_BLAME_ITS_OWN;
+            /* It may have grown since memory was looked at. */
+            end.blame = another ? BOX_BLAME_UNKNOWN : BOX_BLAME_ITS_OWN;
             end.files_bytes = cgroup_memory_files(&session->box->cgroup);
         } else {
             end.limit_bytes = session->box->spec->memory_enclosing;

@@ -248,7 +248,7 @@ const char *outcome_end_text(const struct box_end *end, char out[64])
     (void)snprintf(out, 64, "%s%s",
                    name ? "SIG"
                    : end->kind == BOX_END_OOM
-                       ? end->blame == BOX_BLAME_ANOTHER
+                       ? end->blame != BOX_BLAME_ITS_OWN
                              ? "out of memory, which another session has filled"
                              : "out of memory"
                    : end->kind == BOX_END_DISK ? "disk full"

@@ -21,7 +21,7 @@ class OutOfMemory(Shared):
         result = self.server.python(code, timeout_s=60, _timeout=120, **arguments)
         self.assert_kind(result, "out of memory")
         self.assertRegex(result.status.state, "^restored")
-        found = re.match(r"\[out of memory: used \d+ of 256 MiB \(--memory\)(?: at <cell \d+>:(\d+) \"(.*?)\")? \| ",
+        found = re.match(r"\[out of memory: used \d+ of 256 MiB \(--memory\)(?:, which all sessions share: it is not known [a-z ]+)?(?: at <cell \d+>:(\d+) \"(.*?)\")? \| ",
                          result.status.line)
         self.assertTrue(found, result.status.line)
         if found[1]:
