@@ -167,7 +167,7 @@ class Untouched(Cow):
         with self.server("--disk", "8M") as server:
             result = server.python("for name in 'ab': open(name, 'wb').write(bytes(6 << 20))")
             self.assertIn("No space left", result.text)
-            self.assertRegex(result.text, "Hint: the disk of 8 MiB is full; .* --disk, or add --cow-store")
+            self.assertRegex(result.text, "Hint: the disk of 8 MiB, which all sessions share, is full; .* --disk, or add --cow-store")
             self.assert_ok(server.python("import os; os.remove('a'), os.remove('b')"))
             result = server.python("open('a', 'wb').write(bytes(6 << 20)); open('big', 'r+b')")
             self.assertRegex(result.text, "Hint: a file of the workspace is copied .* --disk, or add --cow-store")
