@@ -311,7 +311,9 @@ static void add_name(const struct processes *processes, pid_t pid, char names[WI
         size = (size_t)snprintf(line, sizeof line, "a fork of the interpreter") + 1;
     }
     for (size_t i = 0; i + 1 < size; i++) {
-        line[i] = line[i] == '\0' || line[i] == '\n' ? ' ' : line[i];
+        if (line[i] == '\0' || line[i] == '\n') {
+            line[i] = ' ';
+        }
     }
     if (size == sizeof line - 1) {
         memcpy(line + size - strlen("..."), "...", strlen("..."));

@@ -222,13 +222,25 @@ static void keep_descriptors(void)
                            : WIRE_OUTPUT_FD);
 }
 
-int init_main(void)
+/* Before something else can get their numbers. */
+static void find_descriptors(void)
 {
-    sigset_t mask;
-    /* Before something else can get that number. */
     state.overlay_fd = fcntl(WIRE_OVERLAY_FD, F_GETFD) < 0 ? -1 : WIRE_OVERLAY_FD;
     machine_open();
     state.processes.files_fd = fcntl(WIRE_FILES_FD, F_GETFD) < 0 ? -1 : WIRE_FILES_FD;
+}
+
+static void drain_signals(void)
+{
+    struct signalfd_siginfo info;
+    while (read(state.signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
+    }
+}
+
+int init_main(void)
+{
+    sigset_t mask;
+    find_descriptors();
     (void)sigfillset(&mask);
     (void)sigprocmask(SIG_BLOCK, &mask, NULL);
     /* An ignored SIGCHLD is inherited, and would discard exit statuses, sigaction(2). */
@@ -272,9 +284,7 @@ int init_main(void)
         }
         (void)poll(fds, sizeof fds / sizeof *fds, timeout_ms);
         if (fds[1].revents) {
-            struct signalfd_siginfo info;
-            while (read(state.signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
-            }
+            drain_signals();
         }
         watch_reap(&state.processes);
         init_look();

@@ -534,20 +534,27 @@ void edits_end(struct keeper *keeper, struct state *state)
     end(keeper, state, /* finally= */ false);
 }
 
+/* Returns whether it may still come. */
+static bool land(struct keeper *keeper, struct edit *edit)
+{
+    if (!edit->active || !edit_is_awaited(edit)) {
+        return false;
+    }
+    if (!edit_is_coming(keeper, edit)) {
+        edits_follow(keeper); /* what it has led to is reported by now */
+        if (edit_is_awaited(edit)) {
+            edit_resolve(keeper, edit);
+        }
+    }
+    return edit->active && edit_is_awaited(edit);
+}
+
 bool edits_land(struct keeper *keeper)
 {
     bool more = false;
     for (struct state *state = keeper->states; state; state = state->next) {
         for (size_t i = 0; !state->open && state->late && i < state->edits.count; i++) {
-            struct edit *edit = state->edits.list[i];
-            bool awaited = edit->active && edit_is_awaited(edit);
-            if (awaited && !edit_is_coming(keeper, edit)) {
-                edits_follow(keeper); /* what it has led to is reported by now */
-                if (edit_is_awaited(edit)) {
-                    edit_resolve(keeper, edit);
-                }
-            }
-            more = more || (awaited && edit->active && edit_is_awaited(edit));
+            more = land(keeper, state->edits.list[i]) || more;
         }
     }
     return more;
