@@ -305,6 +305,9 @@ static enum put try_move(struct trial *trial, struct edit *edit, bool back)
     if (!back && !edit->from->kept) {
         return PUT_MISSED;
     }
+    if (moving.found && (trial->outcome->lost || trial->outcome->left_count > 0)) {
+        place_keep(trial->keeper, source, edit->to); /* where it will be, nobody can look yet */
+    }
     set(trial, source, back ? edit->from : edits_none());
     set(trial, target, edit->to);
     return is_directory && !edits_add(&trial->moved, edit) ? PUT_MISSED : PUT_BACK;

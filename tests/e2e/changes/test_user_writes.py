@@ -232,6 +232,21 @@ class Undo(WrittenThrough):
                 line = server.python("", restore="before-undo").text
                 self.assertEqual(self.read("a"), "as it was", line)
 
+    def test_one_of_several_files_that_were_saved(self):
+        """What the user changes stays alone: the others of a call that replaced them by rename go back."""
+        replace = "import os\nfor n in 'abc': open('t' + n, 'w').write(n + ' of code'); os.replace('t' + n, n)"
+        for code in (replace, *(("!sed -i s/user/code/ a b c",) if sees_writes() else ())):
+            for last in "abc":
+                with self.subTest(code=code, last=last), self.start() as server:
+                    for name in "abc":
+                        self.own(name, f"{name} of user")
+                    self.assert_ok(server.python("x = 1"))
+                    self.assert_ok(server.python(code))
+                    (self.dir / last).write_text("later")
+                    line = self.undo(server)
+                    self.assertEqual({path.name: path.read_text() for path in self.dir.iterdir()},
+                                     {name: "later" if name == last else f"{name} of user" for name in "abc"}, line)
+
     def test_modes_of_directories(self):
         """What the user makes private stays so; a mode that code changes twice comes back to the first."""
         for code, mode, act in (("os.chmod('d', 0o750)", 0o700, lambda: (self.dir / "d").chmod(0o700)),
