@@ -291,6 +291,7 @@ static struct edit *edit_again(struct keeper *keeper, struct edit *edit, struct 
     version_release(keeper, &edit->to);
     edit->to = to;
     set_toucher(keeper, edit);
+    edit->mixed = true;
     edit->nothing = edit->ended = edit->resets = edit->held = false;
     edit->overs = edit->opens = edit->closes = 0;
     return edit;
@@ -478,7 +479,7 @@ static void lose_unkept(struct keeper *keeper, struct state *state, const struct
     bool changes = edit->moves || edit->to->kind != KIND_FILE || !in_place ||
                    facts->mtime_ns != from->facts.mtime_ns || facts->bytes != from->bytes;
     if (from->kind != KIND_FILE || from->bytes == 0 || from->kept || !changes ||
-        (edit->to->kind == KIND_FILE && !edit->writes && !edit->moves) ||
+        (edit->to->kind == KIND_FILE && !edit->writes && !edit->mixed && !edit->moves) ||
         (keeper->edits.lost_ns == 0 && edits_have_made(keeper, from))) {
         return;
     }

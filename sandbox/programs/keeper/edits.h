@@ -22,6 +22,7 @@ struct edit {
     bool moves;      /* from path to target; else the content at path changes */
     bool unsure;     /* or nobody knows what it has led to */
     bool writes;     /* the file is opened: what it becomes is known when it is closed */
+    bool mixed;      /* it is several, of which one may have written */
     bool ended;      /* to was seen */
     bool active;     /* its call runs, and nothing has come after it at its name */
     bool nothing;    /* it has failed */

@@ -132,7 +132,8 @@ bool edits_is_same_file(const struct keeper *keeper, const struct edit *edit, co
         version->bytes != facts->bytes) {
         return false;
     }
-    if ((!edit->writes && was->mtime_ns == facts->mtime_ns) || apply_facts_equal(was, facts)) {
+    if ((!edit->writes && !edit->mixed && was->mtime_ns == facts->mtime_ns) ||
+        apply_facts_equal(was, facts)) {
         return true; /* also of one that is too large to copy */
     }
     return place_has_content(keeper, path, facts, version);

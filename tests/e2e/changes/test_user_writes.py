@@ -247,6 +247,16 @@ class Undo(WrittenThrough):
                     self.assertEqual({path.name: path.read_text() for path in self.dir.iterdir()},
                                      {name: "later" if name == last else f"{name} of user" for name in "abc"}, line)
 
+    def test_a_time_that_code_has_set_back(self):
+        """Content goes back although size and time are what they were."""
+        self.own("a", "as it was")
+        code = "import os; at = os.stat('a')\nwith open('a', 'r+') as f: f.write('code code')\nos.utime('a', ns=(at.st_atime_ns, at.st_mtime_ns))"
+        with self.start() as server:
+            self.assert_ok(server.python("x = 1"))
+            self.assert_ok(server.python(code))
+            line = self.undo(server)
+        self.assertEqual(self.read("a"), "as it was", line)
+
     def test_modes_of_directories(self):
         """What the user makes private stays so; a mode that code changes twice comes back to the first."""
         for code, mode, act in (("os.chmod('d', 0o750)", 0o700, lambda: (self.dir / "d").chmod(0o700)),
