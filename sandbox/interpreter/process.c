@@ -77,7 +77,7 @@ static struct box_end session_outcome(struct box_session *session)
             uint64_t peak = cgroup_memory_peak(&session->box->cgroup);
             end.used_bytes = peak ? peak : limits->memory_bytes;
             bool another = session->box->rank.tag && session->box->rank.tag != session->tag;
-            /* It may have grown since memory was looked at. */
+            /* It may have grown since the ranking. */
             end.blame = another ? BOX_BLAME_UNKNOWN : BOX_BLAME_ITS_OWN;
             end.files_bytes = cgroup_memory_files(&session->box->cgroup);
         } else {
