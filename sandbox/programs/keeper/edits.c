@@ -114,9 +114,8 @@ static void doubt_names(const struct state *state, struct edit *edit,
 
 static void hold(struct keeper *keeper, const char *path, uint32_t owner, bool shared)
 {
-    enum { HELD = sizeof keeper->edits.held / sizeof *keeper->edits.held };
-    size_t at = HELD;
-    for (size_t i = 0; i < HELD; i++) {
+    size_t at = KEEPER_HELD;
+    for (size_t i = 0; i < KEEPER_HELD; i++) {
         if (!keeper->edits.held[i].path) {
             at = i;
         } else if (keeper->edits.held[i].owner == owner &&
@@ -125,7 +124,7 @@ static void hold(struct keeper *keeper, const char *path, uint32_t owner, bool s
             return;
         }
     }
-    if (at < HELD && (keeper->edits.held[at].path = strdup(path))) {
+    if (at < KEEPER_HELD && (keeper->edits.held[at].path = strdup(path))) {
         keeper->edits.held[at].owner = owner;
         keeper->edits.held[at].shared = shared;
     }
@@ -135,8 +134,7 @@ static void hold(struct keeper *keeper, const char *path, uint32_t owner, bool s
 static void hold_moved(struct keeper *keeper, const char *path, const char *target)
 {
     char moved[KEEPER_PATH_BYTES];
-    enum { HELD = sizeof keeper->edits.held / sizeof *keeper->edits.held };
-    for (size_t i = 0; i < HELD; i++) {
+    for (size_t i = 0; i < KEEPER_HELD; i++) {
         const char *held = keeper->edits.held[i].path;
         const char *rest = held ? path_behind(held, path) : NULL;
         if (rest && (size_t)snprintf(moved, sizeof moved, "%s%s%s", target, *rest ? "/" : "",
@@ -439,9 +437,8 @@ void edits_touch(struct keeper *keeper, const struct wire_touch *touch)
 
 unsigned edits_held(const struct keeper *keeper)
 {
-    enum { HELD = sizeof keeper->edits.held / sizeof *keeper->edits.held };
     unsigned count = 0;
-    for (size_t i = 0; i < HELD; i++) {
+    for (size_t i = 0; i < KEEPER_HELD; i++) {
         count += keeper->edits.held[i].path != NULL;
     }
     return count;
@@ -449,8 +446,7 @@ unsigned edits_held(const struct keeper *keeper)
 
 void edits_begin(struct keeper *keeper, struct state *state)
 {
-    enum { HELD = sizeof keeper->edits.held / sizeof *keeper->edits.held };
-    for (size_t i = 0; keeper->seen && i < HELD; i++) {
+    for (size_t i = 0; keeper->seen && i < KEEPER_HELD; i++) {
         const char *path = keeper->edits.held[i].path;
         /* A state that has come back may have it open again: none is forgotten. */
         if (path && keeper->edits.held[i].owner == state->owner &&

@@ -27,6 +27,7 @@ enum {
     KEEPER_ROWS = 20,             /* changed files in a reply */
     KEEPER_CONNECTIONS = 64,
     KEEPER_KNOWN = 4096,
+    KEEPER_HELD = 256, /* files that stay open */
 };
 
 /* --- states: what sessions can go back to --- */
@@ -84,8 +85,8 @@ struct keeper {
         struct {
             char *path;
             uint32_t owner;
-            bool shared; /* the user could write to it at the same moment */
-        } held[256]; /* files that a session's code had open when a call ended: see edits_begin() */
+            bool shared;         /* the user could write to it at the same moment */
+        } held[KEEPER_HELD];     /* files that calls left open: see edits_begin() */
         const uint32_t *answers; /* see keeper_setup */
         uint32_t thread;         /* which touches something now, */
         uint32_t number;         /* and the number of its touch */

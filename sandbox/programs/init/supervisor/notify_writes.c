@@ -4,7 +4,6 @@
 #include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -16,7 +15,6 @@
 #include "base/path.h"
 #include "sandbox/programs/common/tags.h"
 #include "sandbox/programs/init/supervisor/notify_call.h"
-#include "sandbox/protocol/packet.h"
 #include "sandbox/protocol/touch.h"
 
 enum { NONE = -1, OUTSIDE = 1, LINKS_MOST = 40 /* as the kernel follows, path_resolution(7) */ };
