@@ -8,6 +8,8 @@ CALLS = frozenset(
 METHODS = frozenset("describe exists getcwd getsize head info isdir isfile items keys listdir tail value_counts values".split())
 READS = frozenset("read readline readlines".split())  # of a file that is opened for it
 MODULES = frozenset(("os", "sys"))  # to import them runs no code
+MODULE = type(_ast)
+ACTORS = frozenset(("__main__", "logging"))  # whose classes' methods may write, whatever their names
 CALL_BACK = ("key", "file", "buf")  # arguments that a call writes to or calls
 NODES = frozenset(getattr(_ast, name) for name in (
     "Attribute BinOp BoolOp Call Compare comprehension Constant Dict DictComp Expr FormattedValue GeneratorExp IfExp Import "
@@ -41,7 +43,8 @@ def looks(node, namespace):
         return (node.func.id in CALLS or opens_to_read(node)) and node.func.id not in namespace
     if kind is _ast.Call:
         attribute = node.func if type(node.func) is _ast.Attribute else None
-        return attribute is not None and (attribute.attr in METHODS or attribute.attr in READS and opens_to_read(attribute.value))
+        return attribute is not None and (attribute.attr in METHODS and not acts(attribute.value, namespace) or
+                                          attribute.attr in READS and opens_to_read(attribute.value))
     if kind is _ast.alias:
         return node.name in MODULES
     if kind is _ast.comprehension:
@@ -49,6 +52,12 @@ def looks(node, namespace):
     if kind is _ast.keyword:
         return node.arg not in CALL_BACK
     return kind in NODES or isinstance(node, OPERATORS)
+
+
+def acts(node, namespace):
+    """Whether nobody knows what methods of it do, as `info` of a logger."""
+    value = namespace.get(node.id) if type(node) is _ast.Name else None
+    return type(value).__module__ in ACTORS or type(value) is MODULE and value.__name__ not in MODULES
 
 
 def opens_to_read(node):

@@ -106,7 +106,7 @@ class Undo(Case):
                 result = server.python("", undo=True)
                 self.assert_ok(result)
                 self.assertIn(f"state: undid <cell {number + 1}>, back to the state after <cell {number}> (undo), "
-                              "variables back: x, files unchanged",
+                              "variables back: x, workspace files unchanged",
                               result.status.line)
                 self.assertTrue(result.text.startswith("[ok"), result.text)
             self.assert_prints(server.python("print(x)", undo=True), "1")
@@ -117,12 +117,12 @@ class Undo(Case):
             self.assert_ok(server.python("n = [1]; a = 1; old = 0"))
             self.assert_ok(server.python("n.append(2); a = 2; b = {}; del old"))
             line = server.python("", undo=True).status.line
-            self.assertIn("(undo), variables removed: b, variables back: a, old, files unchanged", line)
+            self.assertIn("(undo), variables removed: b, variables back: a, old, workspace files unchanged", line)
             line = server.python("", restore="before-undo").status.line
-            self.assertIn("variables removed: old, variables back: a, b, files unchanged", line)
+            self.assertIn("variables removed: old, variables back: a, b, workspace files unchanged", line)
             self.assert_ok(server.python("", undo=True))
             line = server.python("", undo=True).status.line
-            self.assertIn("before the first call (undo), variables removed: n, a, old, files unchanged", line)
+            self.assertIn("before the first call (undo), variables removed: n, a, old, workspace files unchanged", line)
 
     def test_code_that_only_looks_is_no_step(self):
         with Server() as server:
@@ -131,7 +131,7 @@ class Undo(Case):
                 self.assert_ok(server.python(f"n.append({number})"))
             for code in ("n", "print(n, len(n), f'{n[0]:>3}', sep=';')", "", "# nothing", "n + n[:1]", "(", "absent", "n[9]",
                          "%%nonsense", "[i for i in n if i]", "open('f').readline()", "open('f', 'rb').read()[:9]",
-                         "open('f', encoding='ascii').readlines()", "import os; os.listdir()[:1], os.path.exists('f')"):
+                         "open('f', encoding='ascii').readlines()", "import os; os.listdir()[:1], os.path.exists('f')", "{}.items()"):
                 server.python(code)
             for left in ([1, 2, 3], [1, 2], [1]):
                 self.assertIn(f"Out: {left}\n", server.python("n", undo=True).text)
@@ -142,11 +142,14 @@ class Undo(Case):
         with Server() as server:
             self.assert_ok(server.python(
                 "n = [1]; from collections import defaultdict; d = defaultdict(list); g = (n.append(i) for i in range(9))\n"
-                "def len(_): n.append(0)\nopen('f', 'w').close()"))
+                "def len(_): n.append(0)\nopen('f', 'w').close()\n"
+                "class Own:\n    def info(self): n.append(0)\nown = Own()\n"
+                "import logging; log = logging.getLogger(); log.addHandler(logging.FileHandler('f')); log.setLevel(10)"))
             for code in ("n.pop()", "d['new']", "list(g)", "len(n)", "sorted([1], key=n.append)", "print(2, file=open('f', 'w'))",
                          "[n.append(i) for i in n[:1]]", "(n := 5)", "n[0] = 2", "n[7] = n.append(4)", "del n", "import json",
                          "open('f', 'w').read()", "open('f', mode='a')", "open('f', opener=lambda *_: n.append(0)).read()", "[i for i in g]",
-                         "!rm f", "print(n, await d)"):
+                         "!rm f", "print(n, await d)",
+                         "own.info()", "log.info('x')", "logging.info('x')"):
                 with self.subTest(code):
                     server.python(code)
                     self.assertIn("Out: ([1], {}, '')\n", server.python("n, dict(d), open('f').read()", undo=True).text)
@@ -243,7 +246,7 @@ class Named(Case):
             for name, text in (("a", "[1, 2, 3, 6]"), ("b", "[]"), ("loaded", "[1, 2, 3]"), ("a", "[1, 2, 3, 6]")):
                 result = server.python("print(data)", restore=name)
                 self.assert_prints(result, text)
-                self.assertIn(f'(restore "{name}"), files unchanged', result.status.line)
+                self.assertIn(f'(restore "{name}"), workspace files unchanged', result.status.line)
 
     def test_survives_crashes_and_being_restored(self):
         with Server() as server:
@@ -442,10 +445,10 @@ class Structured(Case):
             ({"code": "x = 1", "checkpoint": "one"}, {"checkpoint": {"name": "one", "saved": True}}),
             ({"code": "x = 2; 1/0", "checkpoint": "two"},
              {"checkpoint": {"name": "two", "saved": False, "reason": "the call failed"}}),
-            ({"code": "", "undo": True}, {"went_back": {"by": "undo", "cell": 1, "left": "before-undo", "files": "files unchanged"}}),
+            ({"code": "", "undo": True}, {"went_back": {"by": "undo", "cell": 1, "left": "before-undo", "files": "workspace files unchanged"}}),
             ({"code": KILL, "restore": "one"}, {"state": "restored to the state before this call",
                                                 "went_back": {"by": "restore", "cell": 1, "name": "one", "left": "before-undo",
-                                                              "files": "files unchanged"}}),
+                                                              "files": "workspace files unchanged"}}),
             ({"code": "import os; os.kill(-1, 9); os._exit(1)"}, {"gone": "x"}),
         )
         with Server("--structured") as server:
