@@ -8,7 +8,7 @@
 #include "base/word.h"
 #include "tools/session/session_internal.h"
 
-enum { NOTE_BYTES = 319, BACK_BYTES = 511, WRITTEN = 'w' };
+enum { NOTE_BYTES = 319, BACK_BYTES = 2047, LIST_BYTES = 240, WRITTEN = 'w' };
 
 /* The sandbox, if it keeps states of files; else NULL. */
 static struct box *keeping_box(const struct session *session)
@@ -118,12 +118,15 @@ void session_files_keep(struct session *session)
     box_states_keep(box, session->serial, wanted.states, wanted.count);
 }
 
-/* Writes "a.txt, b.txt and 3 more": the items of one letter. */
+/* Writes "a.txt, b.txt and 3 more": the items of one letter. Long names leave space for the other
+ * lists of a result. */
 static void list_names(char letter, uint32_t all, const char *text, size_t size, struct buf *out)
 {
     struct word_list list = {.out = out, .before = "", .most = SIZE_MAX};
+    size_t most = buf_size(out) + LIST_BYTES;
     for (const char *at = NULL; (at = box_states_next(text, size, at));) {
-        if (*at == letter && word_list_next(&list)) {
+        bool fits = list.shown == 0 || buf_size(out) + strlen(at + 1) < most;
+        if (*at == letter && fits && word_list_next(&list)) {
             (void)word_append(out, at + 1, strlen(at + 1));
         }
     }
@@ -287,7 +290,8 @@ void session_files_end(struct session *session, struct run *run)
     /* What the guest says is enough to leave out a wait, and for nothing else. */
     bool quiet = !server_box_spec(session->owner->server_box)->cow &&
                  (run->end.outcome == RUN_OK || run->end.outcome == RUN_ERROR) &&
-                 run->facts[RUN_CLAIMS].size == 0 && box_states_are_quiet(box);
+                 run->facts[RUN_CLAIMS].size == 0 && box_states_are_quiet(box) &&
+                 !box_states_are_fresh(box); /* an open file is written to without a word */
     *ended = (struct ended){session->owner, session->transient ? NULL : session, run->files,
                             quiet ? NULL : run};
     const struct box_states_ended state = {.to = run->files,
@@ -380,7 +384,7 @@ static void append_unseen(const struct sessions *sessions, const struct wire_kep
                     "that are unreadable or too deep",
                     buf_size(back) > 0 ? ", " : "", through ? " for what programs changed" : "");
     } else if (buf_size(back) == 0) {
-        buf_appendf(back, "files unchanged%s",
+        buf_appendf(back, "workspace files unchanged%s",
                     kept->left_out ? " (not checked: .git, node_modules and the like)" : "");
     }
 }

@@ -486,6 +486,62 @@ static void lose_unkept(struct keeper *keeper, struct state *state, const struct
     }
 }
 
+/* A file that the call has made under another name, and nobody knew it: its content came to where
+ * it is. So what passed by the same temporary name has nothing to do with it. */
+static bool has_made_under(const struct edit *made, const struct edit *move)
+{
+    return !made->moves && !made->active && !made->unsure && !made->stays && !made->held &&
+           !made->linked && !made->shares && made->from->kind == KIND_NONE && made->to == move->to;
+}
+
+static void join_move(struct keeper *keeper, struct edits *edits, size_t at)
+{
+    struct edit *move = edits->list[at];
+    struct record *record = move->to->kind == KIND_FILE && !move->unsure && !move->active
+                                ? record_find(keeper, move->path)
+                                : NULL;
+    struct edit *made =
+        record && record->scratch.mark ? edits->list[record->scratch.mark - 1] : NULL;
+    if (!made || !has_made_under(made, move)) {
+        return;
+    }
+    free(move->path);
+    move->path = move->target;
+    move->target = NULL;
+    move->moves = false;
+    move->writes = made->writes;
+    move->mixed = true;
+    edits->list[record->scratch.mark - 1] = NULL;
+    record->scratch.mark = 0;
+    edit_free(keeper, made);
+}
+
+/* Joins what has become of each file that was made under another name. */
+static void edits_join(struct keeper *keeper, struct edits *edits)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < edits->count; i++) {
+        if (edits->list[i]->moves) {
+            join_move(keeper, edits, i);
+        }
+        struct record *record = record_get(keeper, edit_place(edits->list[i]));
+        if (record) {
+            record->scratch.mark = (unsigned)i + 1;
+        }
+    }
+    for (size_t i = 0; i < edits->count; i++) {
+        struct edit *edit = edits->list[i];
+        struct record *record = edit ? record_find(keeper, edit_place(edit)) : NULL;
+        if (record) {
+            record->scratch.mark = 0;
+        }
+        if (edit) {
+            edits->list[kept++] = edit;
+        }
+    }
+    edits->count = kept;
+}
+
 /* What came has gone again. */
 static bool is_for_nothing(const struct edit *edit)
 {
@@ -512,6 +568,10 @@ static void end(struct keeper *keeper, struct state *state, bool finally)
         bool shared = keeper->seen && edit->writes && edit->unsure &&
                       S_ISREG(edits_facts_at(keeper, edit_place(edit)).mode) &&
                       edit_is_open(keeper, edit);
+        if (edit->held) {
+            struct apply_facts facts = edits_facts_at(keeper, edit_place(edit));
+            edit->rewritten = edit_is_rewritten(keeper, edit, &facts);
+        }
         if (edit->held || shared) {
             hold(keeper, edit_place(edit), state->owner, shared);
         }
@@ -523,6 +583,7 @@ static void end(struct keeper *keeper, struct state *state, bool finally)
         }
     }
     edits->count = kept;
+    edits_join(keeper, edits);
     edits_forget_watches(keeper);
 }
 

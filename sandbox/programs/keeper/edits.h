@@ -36,10 +36,11 @@ struct edit {
     uint32_t thread; /* which has touched it last; 0: not known */
     uint32_t number; /* of that touch, and how many with this number were answered before */
     uint32_t answers;
-    bool held;     /* code still had it open when its call ended */
-    bool undone;   /* it was taken back */
-    enum put fate; /* scratch of edits_try(); and: */
-    bool looks;    /* what is in the directory that moves is what is there now */
+    bool held;      /* code still had it open when its call ended */
+    bool rewritten; /* then its content is another one, and its facts are the same: a mapping */
+    bool undone;    /* it was taken back */
+    enum put fate;  /* scratch of edits_try(); and: */
+    bool looks;     /* what is in the directory that moves is what is there now */
     char *path;
     char *target;         /* of a move, else NULL */
     struct version *from; /* at path, of a move what it has replaced at target */

@@ -283,6 +283,13 @@ static bool is_unclear(const struct keeper *keeper, const struct edit *edit)
     return fd < 0 || fd_is_written(fd) != 0 || (edit->opens > edit->closes && fd_is_open(fd) != 1);
 }
 
+bool edit_is_rewritten(const struct keeper *keeper, const struct edit *edit,
+                       const struct apply_facts *facts)
+{
+    return edit->held && edit->from->kept && apply_facts_alike(facts, &edit->from->facts) &&
+           !place_has_content(keeper, edit_place(edit), facts, edit->from);
+}
+
 /* Whether nothing has changed at all: the call of the system failed. */
 bool edit_is_void(const struct keeper *keeper, const struct edit *edit,
                   const struct apply_facts *facts)
@@ -292,7 +299,9 @@ bool edit_is_void(const struct keeper *keeper, const struct edit *edit,
         return source.mode && source.inode == edit->to->facts.inode;
     }
     bool was_none = edit->from->kind == KIND_NONE;
-    return was_none ? facts->mode == 0 : apply_facts_alike(facts, &edit->from->facts);
+    return was_none ? facts->mode == 0
+                    : apply_facts_alike(facts, &edit->from->facts) &&
+                          !edit_is_rewritten(keeper, edit, facts);
 }
 
 bool edit_is_awaited(const struct edit *edit)

@@ -13,6 +13,10 @@ void edit_deactivate(struct keeper *keeper, struct edit *edit);
 struct edit *edit_active(struct keeper *keeper, const struct state *state, int watch,
                          const char *name);
 struct edit *edit_latest(struct keeper *keeper, const struct state *state, const char *path);
+/* Whether what is still open has other content with the same facts: a mapping leaves times as they
+ * are, mmap(2). Of what was too large to copy nobody knows. */
+bool edit_is_rewritten(const struct keeper *keeper, const struct edit *edit,
+                       const struct apply_facts *facts);
 /* Whether nothing has changed at all: the call of the system failed. facts: at the edit's end. */
 bool edit_is_void(const struct keeper *keeper, const struct edit *edit,
                   const struct apply_facts *facts);

@@ -30,6 +30,12 @@ static struct record *mention(struct edits_outcome *outcome, const char *path)
 
 void edits_outcome_add(struct edits_outcome *outcome, const char *path, enum put put)
 {
+    char git[KEEPER_PATH_BYTES];
+    size_t size = put == PUT_STAYS ? apply_path_git_size(path) : 0; /* it stays as a whole */
+    if (size > 0 && size < sizeof git) {
+        (void)snprintf(git, sizeof git, "%.*s", (int)size, path);
+        path = git;
+    }
     struct record *record = mention(outcome, path);
     if (record && put_is_back((enum put)(record->scratch.mark - 1))) {
         record->scratch.mark = 1 + (unsigned)put;

@@ -133,7 +133,7 @@ bool edits_is_same_file(const struct keeper *keeper, const struct edit *edit, co
         return false;
     }
     if ((!edit->writes && !edit->mixed && was->mtime_ns == facts->mtime_ns) ||
-        apply_facts_equal(was, facts)) {
+        (apply_facts_equal(was, facts) && !edit->held)) {
         return true; /* also of one that is too large to copy */
     }
     return place_has_content(keeper, path, facts, version);
@@ -270,7 +270,7 @@ static enum put try_content(struct trial *trial, const struct edit *edit, struct
     struct edits_putting putting;
     bool same = false;
     if (!would_be(trial, edit->path, there, &putting)) {
-        return PUT_STAYS;
+        return edit->held ? PUT_MISSED : PUT_STAYS; /* code itself may have gone on writing */
     }
     const struct record *record = record_find(trial->keeper, edit->path);
     if (there->kind == KIND_DIRECTORY && wanted->kind == KIND_NONE && record &&
@@ -390,27 +390,45 @@ struct spreading {
     bool more;
 };
 
+/* A repository is whole or it is none: what its files refer to lies in others of them. The record
+ * of the git directory that the path is in, or NULL. */
+static struct record *git_record(struct keeper *keeper, const char *path)
+{
+    char git[KEEPER_PATH_BYTES];
+    size_t size = apply_path_git_size(path);
+    if (size == 0 || size >= sizeof git) {
+        return NULL;
+    }
+    (void)snprintf(git, sizeof git, "%.*s", (int)size, path);
+    return record_get(keeper, git);
+}
+
 static void spread(void *arg, struct edit *edit, bool)
 {
     struct spreading *spreading = arg;
     struct keeper *keeper = spreading->keeper;
     struct record *record = record_get(keeper, edit->path);
     struct record *target = edit->target ? record_get(keeper, edit->target) : NULL;
+    struct record *git = git_record(keeper, edit_place(edit));
     bool held = edit->fate != PUT_BACK || (record && record->scratch.held) ||
-                (target && target->scratch.held) ||
+                (git && git->scratch.held) || (target && target->scratch.held) ||
                 edits_is_below_awaited(keeper, edit->path, /* held= */ true) ||
                 (edit->moves && edits_is_below_awaited(keeper, edit->target, /* held= */ true));
     if (!held) {
         return;
     }
     spreading->more = spreading->more || edit->fate == PUT_BACK ||
-                      (record && !record->scratch.held) || (target && !target->scratch.held);
+                      (record && !record->scratch.held) || (target && !target->scratch.held) ||
+                      (git && !git->scratch.held);
     edit->fate = edit->fate == PUT_BACK ? PUT_STAYS : edit->fate;
     if (record) {
         record->scratch.held = true;
     }
     if (target) {
         target->scratch.held = true;
+    }
+    if (git) {
+        git->scratch.held = true;
     }
 }
 

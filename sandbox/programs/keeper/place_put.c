@@ -161,15 +161,14 @@ static int check(int dir_fd, const char *name, const struct apply_facts *expecte
     return apply_facts_equal(&have, expected) ? 0 : -ESTALE;
 }
 
-/* The same of what has been renamed since and is to be removed: nobody may be about to write to it,
- * who has opened it before. */
+/* The same of what has been renamed since and is to be removed. -EBUSY: somebody who has opened or
+ * mapped it before may be about to write to it. */
 static int check_last(int dir_fd, const char *name, const struct apply_facts *expected)
 {
     struct apply_facts have = facts_in(dir_fd, name);
-    return apply_facts_equal_moved(&have, expected) &&
-                   fd_is_written_at(dir_fd, name, have.mode) <= 0
-               ? 0
-               : -ESTALE;
+    return !apply_facts_equal_moved(&have, expected)       ? -ESTALE
+           : fd_is_written_at(dir_fd, name, have.mode) > 0 ? -EBUSY
+                                                           : 0;
 }
 
 /* What was made takes the name, if what has the name is what was expected: looks again at what the
@@ -192,8 +191,11 @@ static int take_name(int dir_fd, const char *temporary, const char *name,
         r = check_last(dir_fd, name, expected);
         return r ? r : rename_with(dir_fd, temporary, dir_fd, name, 0);
     }
-    r = r ? r : check_last(dir_fd, temporary, expected);
-    if (r == -ESTALE) {
+    if (r < 0) {
+        return r;
+    }
+    r = check_last(dir_fd, temporary, expected);
+    if (r < 0) {
         (void)rename_with(dir_fd, temporary, dir_fd, name, RENAME_EXCHANGE);
     }
     return r                                                                             ? r
@@ -215,6 +217,9 @@ static int write_over(int dir_fd, const char *name, const struct version *versio
     struct apply_facts have = apply_facts_of(&st);
     if (!apply_facts_equal(&have, expected) || st.st_nlink != 1 || fd_is_open(fd) > 0) {
         return -ESTALE;
+    }
+    if (!attributes_has_acl(fd)) {
+        return -EOPNOTSUPP; /* another file: it could not get the ACL either */
     }
     int r = fchmod(fd, version->mode) < 0 ? -errno : set_attributes(fd, version);
     if (r) {
@@ -327,7 +332,7 @@ static int remove_checked(const struct keeper *keeper, const char *path,
         r = r ? r : unlinkat(dir_fd, name, 0) < 0 ? -errno : 0;
     } else if (r == 0) {
         r = check_last(dir_fd, temporary, expected);
-        if (r == -ESTALE) {
+        if (r < 0) {
             (void)rename_with(dir_fd, temporary, dir_fd, name, RENAME_NOREPLACE);
         } else {
             r = unlinkat(dir_fd, temporary, 0) < 0 ? -errno : 0;

@@ -179,6 +179,7 @@ struct outcome {
     struct version *to;
     unsigned links;
     bool moved; /* a directory */
+    bool rewritten;
 };
 
 struct outcomes {
@@ -195,9 +196,11 @@ static void outcome_add(struct outcomes *outcomes, const char *path, const struc
     char *copy = list ? strdup(path) : NULL;
     outcomes->list = list ? list : outcomes->list;
     if (copy) {
-        list[outcomes->count] = (struct outcome){
-            copy, outcomes->count, from,
-            to,   edit->links,     edit->moves && edit->to->kind == KIND_DIRECTORY};
+        list[outcomes->count] =
+            (struct outcome){copy,           outcomes->count,
+                             from,           to,
+                             edit->links,    edit->moves && edit->to->kind == KIND_DIRECTORY,
+                             edit->rewritten};
         outcomes->count++;
     }
 }
@@ -251,11 +254,12 @@ void edits_rows(const struct edits *edits, struct rows *rows)
         for (; i + 1 < outcomes.count && strcmp(outcomes.list[i + 1].path, first->path) == 0; i++) {
             first->to = outcomes.list[i + 1].to;
             first->moved = first->moved || outcomes.list[i + 1].moved;
+            first->rewritten = first->rewritten || outcomes.list[i + 1].rewritten;
         }
         struct record record = {.path = first->path, .now = first->to, .links = first->links};
         /* What code has open may be what it was. */
-        if (version_differs(first->from, first->to) &&
-            !apply_facts_alike(&first->from->facts, &first->to->facts)) {
+        if (first->rewritten || (version_differs(first->from, first->to) &&
+                                 !apply_facts_alike(&first->from->facts, &first->to->facts))) {
             rows_add(rows, &record, first->from, first->moved ? ROW_MOVED : ROW_SURE);
         }
     }

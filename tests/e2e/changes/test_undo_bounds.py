@@ -211,7 +211,7 @@ class NotChecked(InDirectory):
             return self.check_back("!mkdir d; cd d; seq 2100 | xargs touch; sed -i s/a/b/ ../f")
         with self.server() as server:
             self.assert_ok(server.python("x = 1"))
-            self.assertIn(", files unchanged", self.undo(server).status.line)
+            self.assertIn(", workspace files unchanged", self.undo(server).status.line)
             self.assert_ok(server.python("!mkdir d; cd d; seq 2100 | xargs touch; sed -i s/a/b/ ../f"))
             self.assertIn("not all files were checked", self.undo(server).status.line)
         with self.server() as server:
@@ -234,7 +234,7 @@ class NotChecked(InDirectory):
         with self.server() as server:
             self.assert_ok(server.python("x = 1"))
             self.assert_ok(server.python("!echo x > node_modules/x"))
-            self.assertIn("files unchanged (not checked: .git, node_modules and the like)", self.undo(server).status.line)
+            self.assertIn("workspace files unchanged (not checked: .git, node_modules and the like)", self.undo(server).status.line)
 
     def test_directories_that_cannot_be_read(self):
         with self.server() as server:

@@ -6,6 +6,7 @@ import glob
 import os
 import pathlib
 import random
+import re
 import resource
 import shutil
 import signal
@@ -15,6 +16,7 @@ import unittest
 
 from at_work import WrittenThrough
 from client import SLOW, give_away, once
+from projects import GIT
 from seen import sees_writes
 from traces import descendants
 
@@ -34,6 +36,11 @@ class Undo(WrittenThrough):
 
     def own(self, name, text):
         give_away(self.put(name, text))
+
+    def git(self, *words):
+        done = subprocess.run([*GIT, "-c", "safe.directory=*", "-C", self.dir, *words], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, (words, done.stderr))
+        return done.stdout
 
     def saved_while_written(self, name, code):
         """The user saves while an undo writes the file that is to take the name: a moment that a busy machine may miss."""
@@ -140,7 +147,7 @@ class Undo(WrittenThrough):
         with self.start() as server:
             self.assert_ok(server.python("made = open('made', 'w'); made.write('code'); made.flush()"))
             self.assert_ok(server.python("x = 1"))
-            self.assertIn("files unchanged", self.undo(server))
+            self.assertIn("workspace files unchanged", self.undo(server))
 
     def test_what_goes_through_links_of_proc_is_not_called_unchanged(self):
         self.own("a", b"user")
@@ -235,7 +242,8 @@ class Undo(WrittenThrough):
     def test_one_of_several_files_that_were_saved(self):
         """What the user changes stays alone: the others of a call that replaced them by rename go back."""
         replace = "import os\nfor n in 'abc': open('t' + n, 'w').write(n + ' of code'); os.replace('t' + n, n)"
-        for code in (replace, *(("!sed -i s/user/code/ a b c",) if sees_writes() else ())):
+        one_name = "import os\nfor n in 'abc': open('t', 'w').write(n + ' of code'); os.rename('t', 'u'); os.replace('u', n)"
+        for code in (replace, *((one_name, replace + "\n" + one_name) if sees_writes() else ()), *(("!sed -i s/user/code/ a b c",) if sees_writes() else ())):
             for last in "abc":
                 with self.subTest(code=code, last=last), self.start() as server:
                     for name in "abc":
@@ -246,6 +254,53 @@ class Undo(WrittenThrough):
                     line = self.undo(server)
                     self.assertEqual({path.name: path.read_text() for path in self.dir.iterdir()},
                                      {name: "later" if name == last else f"{name} of user" for name in "abc"}, line)
+
+    @unittest.skipUnless(shutil.which("git"), "git: not installed")
+    def test_a_repository_in_which_the_user_was_since(self):
+        """It goes back as a whole or stays as a whole, so that it is sound; files beside it go back by themselves."""
+        if not sees_writes():
+            self.skipTest("kernel: nobody is notified of what programs write here")
+        commit = f"import subprocess\nfor words in (['add', '-A'], ['commit', '-qm', 'code']): subprocess.run([*{GIT!r}, *words], check=True)"
+        for user in ((), ("status",), ("tag", "mine"), ("commit", "-q", "--amend", "-m", "user")):
+            with self.subTest(user=user):
+                shutil.rmtree(self.dir / ".git", ignore_errors=True)
+                self.own("a", "first")
+                self.git("init", "-q"), self.git("add", "-A"), self.git("commit", "-qm", "one")
+                first = self.git("rev-parse", "HEAD")
+                with self.start() as server:
+                    self.assert_ok(server.python("x = 1"))
+                    self.assert_ok(server.python("open('a', 'w').write('second')\n" + commit))
+                    if user:
+                        os.utime(self.dir / "b") if (self.dir / "b").exists() else self.own("b", "user")
+                        os.utime(self.dir / ".git/index", (1, 1))  # so that git brings it up to date
+                        self.git(*user)
+                    head = self.git("rev-parse", "HEAD")
+                    line = self.undo(server)
+                self.git("fsck", "--strict"), self.git("status"), self.git("log")
+                self.assertEqual(self.git("rev-parse", "HEAD"), head if user else first, line)
+                self.assertEqual("not reverted" in line, bool(user), line)
+                self.assertEqual(self.read("a"), "first", line)
+
+    def test_long_names_leave_space_for_what_stays(self):
+        names = [f"{number}{'n' * 240}" for number in range(9)]
+        for name in names:
+            self.own(name, "user")
+        with self.start() as server:
+            self.assert_ok(server.python("x = 1"))
+            self.assert_ok(server.python(f"for name in {names!r}: open(name, 'w').write('code')"))
+            (self.dir / names[3]).write_text("later")
+            self.assertRegex(self.undo(server), rf"files back: \dn+ and 7 more, not reverted, also changed by others: {names[3]} ")
+
+    def test_a_mapping_that_stays(self):
+        """What goes through it leaves no time; while anything has it mapped, no other file can take its place."""
+        with self.start() as server:
+            self.assert_ok(server.python("import mmap\nwith open('m', 'w+b') as f: f.write(b'1' * 9); f.flush(); m = mmap.mmap(f.fileno(), 0)"))
+            for content in ("222", "333"):
+                self.assertEqual("files: ~m (9 B)" in server.python(f"m[:3] = b'{content}'").status.line, sees_writes())
+            for _ in range(2):
+                line = self.undo(server)
+                self.assertEqual(self.read("m"), "333111111")
+                self.assertIn("cannot revert: m |" if sees_writes() else "m |", line)
 
     def test_a_time_that_code_has_set_back(self):
         """Content goes back although size and time are what they were."""
