@@ -297,7 +297,7 @@ def open_later(session, back, closed):
 def is_meant(path, root, back):
     """back: names in the workspace; "": there are too many to name."""
     name = path.removeprefix(root + "/")
-    return name != path and (name in back or back[:1] == [""])
+    return name != path and (name in back or "" in back)
 
 
 def is_other_file(fd, path):

@@ -54,6 +54,11 @@ const char *box_states_unseen(const struct box *box)
                  "the sandbox has no /proc";
 }
 
+bool box_states_are_edits(const struct box *box)
+{
+    return box->guest.is_seen || box_spec_is_written_through(box->spec);
+}
+
 static void on_response(void *arg, const struct wire_reply *reply, int fds[WIRE_FDS])
 {
     enum { TEXT_MOST = 1 << 20 };

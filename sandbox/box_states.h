@@ -30,6 +30,10 @@ bool box_states_are_blind(const struct box *box);
 /* That reason, or NULL: it is notified of all, or the workspace is the sandbox's own. Static. */
 const char *box_states_unseen(const struct box *box);
 
+/* Whether undo takes edits back one by one (programs/keeper/edits.h): what programs do is told by
+ * init, or what Python code does by the session. */
+bool box_states_are_edits(const struct box *box);
+
 /* kept: how many paths of each kind; text: items as WIRE_KEPT_BACK describes, each with a NUL,
  * borrowed. error: 0 or an errno value; ENOENT: a state is unknown. Called exactly once, later. */
 typedef void (*box_states_fn)(void *arg, int error, const struct wire_kept *kept, const char *text,

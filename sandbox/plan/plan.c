@@ -462,7 +462,7 @@ int plan_build(plan_add_fn add, const struct box_spec *spec, const struct host_f
                           .landlock_abi = facts->landlock_abi,
                           .egress = spec->egress != NULL,
                           .asks_of_writes = !facts->writes_unseen && !content->installer &&
-                                            box_spec_is_written_through(spec),
+                                            !(spec->workspace && spec->cow),
                           .cow = !spec->cow || !spec->workspace ? WIRE_COW_NONE
                                  : spec->store                  ? WIRE_COW_STORE
                                                                 : WIRE_COW_MEMORY,

@@ -33,10 +33,16 @@ bool session_files_are_unprepared(const struct session *session)
     return session->current->files == 0 && keeping_box(session);
 }
 
+bool session_files_are_edits(const struct session *session, const struct run *run)
+{
+    const struct box *box = run->files ? keeping_box(session) : NULL;
+    return box && box_states_are_edits(box);
+}
+
 unsigned session_files_mark(const struct session *session)
 {
     const struct run *run = session->current;
-    return run->files && is_written_through(session->owner) ? run->files : run->cell;
+    return session_files_are_edits(session, run) ? run->files : run->cell;
 }
 
 static void session_prepared(void *arg, int, const struct wire_kept *, const char *, size_t)
@@ -272,9 +278,6 @@ void session_files_end(struct session *session, struct run *run)
     struct box *box = run->files ? keeping_box(session) : NULL;
     struct ended *ended = box ? calloc(1, sizeof *ended) : NULL;
     session->owner->files_open -= run->files != 0;
-    if (run->sent > 0) {
-        buf_clear(&session->files.back, 0);
-    }
     if (!ended) {
         if (run->sent > 0) {
             forget_state(session, session->history.now.files);
@@ -349,20 +352,20 @@ static void append_kind(struct buf *out, const char *before, char letter, uint32
     }
 }
 
-/* Tells the next code's interpreter, which may have them open. Too many: any may be one of them. */
+/* Tells the interpreters of states, which may have them open: also of one that is older than an
+ * earlier undo. Too many: any may be one of them. */
 static void note_back(struct session *session, const struct wire_kept *kept, const char *text,
                       size_t size)
 {
     struct buf *back = &session->files.back;
     uint32_t count = 0;
-    buf_clear(back, 0);
     for (const char *at = NULL; (at = box_states_next(text, size, at));) {
         if (*at == WIRE_KEPT_BACK) {
             count++;
             (void)buf_append(back, at + 1, strlen(at + 1) + 1);
         }
     }
-    if (count < kept->back) {
+    if (count < kept->back || buf_size(back) > BACK_BYTES) {
         buf_clear(back, 0);
         (void)buf_append(back, "", 1);
     }

@@ -56,7 +56,7 @@ struct session {
     struct {
         uint32_t at;     /* the state in which this session has left them */
         uint32_t goal;   /* the one that they are to be put back to; 0: none */
-        struct buf back; /* the files that were, each with a NUL, until code runs; "": any may be */
+        struct buf back; /* the files that were, each with a NUL; "" among them: any may be */
         uint32_t kept[SESSION_FILES]; /* the states that the keeper keeps for it */
         bool waiting; /* for the keeper: they are being put back, or checked before a run */
     } files;
@@ -186,6 +186,8 @@ void session_files_prepare(struct session *session);
 void session_files_made(struct session *session);
 /* The number that the current run's processes carry: of its state of the files, or of its cell. */
 unsigned session_files_mark(const struct session *session);
+/* Whether the keeper wants to know it: what the run does to files is told to it as it happens. */
+bool session_files_are_edits(const struct session *session, const struct run *run);
 /* Returns a run, which has ended, to its caller, as soon as its changes of files are known. */
 void session_files_end(struct session *session, struct run *run);
 /* Tells the keeper which states the session can go back to. */

@@ -71,8 +71,9 @@ static void record_between(const struct session *session)
 static void add_files(struct session_fields *fields, const struct session *session, char number[16])
 {
     const struct run *run = session->current;
-    const struct buf *back = &session->files.back;
-    if (run->files && box_spec_is_written_through(server_box_spec(session->owner->server_box))) {
+    const struct session *parent = session_parent(session);
+    const struct buf *back = parent ? &parent->files.back : &session->files.back;
+    if (session_files_are_edits(session, run)) {
         (void)snprintf(number, 16, "%u", run->files);
         session_add_field(fields, "files", number, strlen(number));
     }

@@ -336,8 +336,6 @@ static void touch_content(struct keeper *keeper, struct state *state, uint32_t o
         edit->unsure = in_place && S_ISREG(facts.mode) && is_written(keeper, path);
         edit->links = S_ISREG(facts.mode) ? links : op == WIRE_TOUCH_LINK ? 2 : 0;
         edit->file = facts.inode;
-        /* Its other names are not known, and would keep what the call has written. */
-        edit->stays = keeper->seen && in_place && writes && edit->links > 1;
         if (writes || !keeper->seen) {
             doubt_names(state, edit, &facts, links);
         }
@@ -490,8 +488,8 @@ static void lose_unkept(struct keeper *keeper, struct state *state, const struct
  * it is. So what passed by the same temporary name has nothing to do with it. */
 static bool has_made_under(const struct edit *made, const struct edit *move)
 {
-    return !made->moves && !made->active && !made->unsure && !made->stays && !made->held &&
-           !made->linked && !made->shares && made->from->kind == KIND_NONE && made->to == move->to;
+    return !made->moves && !made->active && !made->unsure && !made->held && !made->linked &&
+           !made->shares && made->from->kind == KIND_NONE && made->to == move->to;
 }
 
 static void join_move(struct keeper *keeper, struct edits *edits, size_t at)

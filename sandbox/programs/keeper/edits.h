@@ -29,7 +29,6 @@ struct edit {
     bool linked;     /* path is a further name of a file */
     bool shares;     /* the same, and code has made the file */
     bool resets;     /* code changes the mode while the file is open: it is not known yet */
-    bool stays;      /* it cannot be taken back */
     uint32_t mode;   /* that the file has then, where it stays the same one */
     unsigned links;  /* names of the file, */
     uint64_t file;   /* and its inode, before the edit */

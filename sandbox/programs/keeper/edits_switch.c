@@ -104,8 +104,11 @@ static enum put put_content(const struct edits_outcome *outcome, const struct ed
         return put;
     }
     struct apply_facts now;
-    int r = same ? place_set_attributes(keeper, path, wanted, &facts, &now)
-                 : place_put(keeper, path, wanted, &facts, &now);
+    /* Its other names are the same file. */
+    bool over = edit->links > 1 && edit->writes && edit->inode == facts.inode && wanted->kept;
+    int r = same   ? place_set_attributes(keeper, path, wanted, &facts, &now)
+            : over ? place_put_over(keeper, path, wanted, &facts, &now)
+                   : place_put(keeper, path, wanted, &facts, &now);
     if (r == -ENOTEMPTY && wanted->kind == KIND_NONE && comes_again(keeper, path)) {
         return PUT_BACK;
     }

@@ -363,7 +363,7 @@ static void begin(void *arg, struct edit *edit, bool back)
     bool comes = edit->moves || (kind != KIND_NONE && kind != KIND_DIRECTORY);
     struct record *record = comes ? record_get(keeper, edit->path) : NULL;
     struct record *target = edit->moves ? record_get(keeper, edit->target) : NULL;
-    edit->fate = edit->unsure ? PUT_STAYS : edit->stays ? PUT_MISSED : PUT_BACK;
+    edit->fate = edit->unsure ? PUT_STAYS : PUT_BACK;
     if (record) {
         record->scratch.awaits = true;
     }

@@ -26,7 +26,7 @@ void keeper_reply(const struct keeper *keeper, struct wire_reply *reply, const i
 {
     reply->event = WIRE_RESPONSE;
     reply->kept.watched = keeper->watch.on;
-    reply->kept.blind = keeper->too_many && keeper_is_plain(keeper);
+    reply->kept.blind = keeper->too_many && keeper_has_edits(keeper);
     reply->kept.held = edits_held(keeper);
     reply->kept.left_out = keeper->left_out;
     if (reply->id != 0 &&
@@ -101,7 +101,7 @@ static void tell_change(void *arg, const struct record *record, const struct ver
 {
     struct telling *telling = arg;
     const struct keeper *keeper = telling->keeper;
-    bool plain = keeper_is_plain(keeper);
+    bool plain = keeper_has_edits(keeper);
     telling->kept.changed++;
     rows_add(telling->rows, record, from,
              plain && !keeper_claims(keeper, record->path) ? ROW_DOUBTED : ROW_SURE);
@@ -115,7 +115,7 @@ static void tell_edits(struct telling *telling, const struct state *state)
 {
     for (size_t i = 0; state && i < state->edits.count; i++) {
         const struct edit *edit = state->edits.list[i];
-        bool comes = !edit->unsure && !edit->stays && (edit->moves || edit->from->kept);
+        bool comes = !edit->unsure && (edit->moves || edit->from->kept);
         if (!comes && edit->from->kind == KIND_FILE) {
             tell_name(telling, WIRE_KEPT_UNKEPT, edit_place(edit), &telling->kept.unkept);
         }
@@ -351,7 +351,7 @@ static bool keep_descriptors(struct keeper *keeper, const struct keeper_setup *s
     keeper->edits.touch_fd = fds[8];
     keeper->seen = keeper->edits.touch_fd >= 0;
     keeper->watch.on = keeper->seen;
-    keeper->edits.fd = keeper_is_plain(keeper) ? inotify_init1(IN_NONBLOCK | IN_CLOEXEC) : -1;
+    keeper->edits.fd = keeper_has_edits(keeper) ? inotify_init1(IN_NONBLOCK | IN_CLOEXEC) : -1;
     return keeper->socket_fd >= 0 && keeper->work_fd >= 0;
 }
 

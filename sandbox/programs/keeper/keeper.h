@@ -226,11 +226,12 @@ struct state *states_find_open(struct keeper *keeper, uint32_t id);
  * which runs now; or, where none does, the earlier call's. NULL: it is not kept. */
 struct state *states_find_toucher(struct keeper *keeper, uint32_t id);
 
-/* Whether the workspace is a directory of the user's that is written through: what a scan finds
- * there may be their own work. It is listed, and never taken back: see edits.h. */
-static inline bool keeper_is_plain(const struct keeper *keeper)
+/* Whether undo takes back edits (edits.h), and not steps between scans: init tells of each, or the
+ * workspace is a directory of the user's that is written through, where what a scan finds may be
+ * their own work: it is listed, and never taken back. */
+static inline bool keeper_has_edits(const struct keeper *keeper)
 {
-    return !keeper->own && !keeper->cow;
+    return (keeper->seen || !keeper->own) && !keeper->cow;
 }
 
 /* What is scanned. */

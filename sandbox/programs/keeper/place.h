@@ -33,6 +33,10 @@ void place_temporary_name(char out[PLACE_TEMPORARY_NAME]);
  * or -errno. */
 int place_put(const struct keeper *keeper, const char *path, const struct version *version,
               const struct apply_facts *expected, struct apply_facts *ret_put);
+/* The same into the file that is there, which keeps its other names. -EBUSY: somebody has it open.
+ */
+int place_put_over(const struct keeper *keeper, const char *path, const struct version *version,
+                   const struct apply_facts *expected, struct apply_facts *ret_put);
 /* The same where the content is what it is to be: the file stays the one that others have open. */
 int place_set_attributes(const struct keeper *keeper, const char *path,
                          const struct version *version, const struct apply_facts *expected,

@@ -203,9 +203,9 @@ static int take_name(int dir_fd, const char *temporary, const char *name,
                                                                                          : 0;
 }
 
-/* Writes the version over the file that has the name, and has an ACL that no new file can get. The
- * version is on the disk under another name, until the file has it. 0 or -errno; then the file may
- * have been changed. */
+/* Writes the version over the file that has the name, and has an ACL that no new file can get, or
+ * other names. The version is on the disk under another name, until the file has it. 0 or -errno;
+ * then the file may have been changed. */
 static int write_over(int dir_fd, const char *name, const struct version *version,
                       const struct apply_facts *expected)
 {
@@ -215,11 +215,11 @@ static int write_over(int dir_fd, const char *name, const struct version *versio
         return -errno;
     }
     struct apply_facts have = apply_facts_of(&st);
-    if (!apply_facts_equal(&have, expected) || st.st_nlink != 1 || fd_is_open(fd) > 0) {
+    if (!apply_facts_equal(&have, expected)) {
         return -ESTALE;
     }
-    if (!attributes_has_acl(fd)) {
-        return -EOPNOTSUPP; /* another file: it could not get the ACL either */
+    if (fd_is_open(fd) > 0) {
+        return -EBUSY;
     }
     int r = fchmod(fd, version->mode) < 0 ? -errno : set_attributes(fd, version);
     if (r) {
@@ -239,6 +239,13 @@ static struct apply_facts after_move(int dir_fd, const char *name, const struct 
     return apply_facts_equal_moved(&now, before) ? now : (struct apply_facts){};
 }
 
+static bool may_get_acl(int dir_fd, const char *name)
+{
+    struct stat st;
+    defer_close int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    return fd >= 0 && fstat(fd, &st) == 0 && st.st_nlink == 1 && attributes_has_acl(fd);
+}
+
 static int put_at(int dir_fd, const char *name, const struct version *version, int from_fd,
                   const struct apply_facts *expected, struct apply_facts *ret_put)
 {
@@ -251,7 +258,7 @@ static int put_at(int dir_fd, const char *name, const struct version *version, i
     place_temporary_name(temporary);
     int r = make(dir_fd, temporary, version, from_fd);
     if (r == WITHOUT_ACL && expected && S_ISREG(expected->mode) && from_fd < 0 &&
-        write_over(dir_fd, name, version, expected) == 0) {
+        may_get_acl(dir_fd, name) && write_over(dir_fd, name, version, expected) == 0) {
         (void)unlinkat(dir_fd, temporary, 0);
         struct apply_facts over = facts_in(dir_fd, name);
         *ret_put = over.inode == expected->inode ? over : (struct apply_facts){};
@@ -356,6 +363,25 @@ int place_put(const struct keeper *keeper, const char *path, const struct versio
         return r ? r : put(keeper, path, version, -1, &(struct apply_facts){}, ret_put);
     }
     return version->kept ? put(keeper, path, version, -1, expected, ret_put) : -ENODATA;
+}
+
+int place_put_over(const struct keeper *keeper, const char *path, const struct version *version,
+                   const struct apply_facts *expected, struct apply_facts *ret_put)
+{
+    char temporary[PLACE_TEMPORARY_NAME];
+    const char *name = NULL;
+    defer_close int dir_fd = place_parent(keeper->work_fd, path, &name);
+    if (dir_fd < 0) {
+        return dir_fd;
+    }
+    struct loosened loosened = loosen(dir_fd);
+    place_temporary_name(temporary);
+    int r = make(dir_fd, temporary, version, -1);
+    r = r < 0 ? r : write_over(dir_fd, name, version, expected);
+    (void)unlinkat(dir_fd, temporary, 0);
+    tighten(&loosened);
+    *ret_put = r < 0 ? (struct apply_facts){} : facts_in(dir_fd, name);
+    return r;
 }
 
 int place_set_attributes(const struct keeper *keeper, const char *path,

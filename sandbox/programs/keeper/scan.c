@@ -207,7 +207,7 @@ static bool is_left_out(const struct keeper *keeper, const char *name)
 {
     static const char *const names[] = {".git", ".hg",          ".svn",        ".venv", "venv",
                                         ".tox", "node_modules", "__pycache__", NULL};
-    return parse_is_among(name, names) && keeper_is_plain(keeper);
+    return parse_is_among(name, names) && keeper_has_edits(keeper);
 }
 
 /* Whether the user has removed the file that this one is a copy of, or the directory that it is in,

@@ -331,13 +331,13 @@ static struct apply_facts facts_at(const struct keeper *keeper, struct record *r
 static bool advance(struct keeper *keeper, struct record *record, const struct apply_facts *facts,
                     const struct noting *noting, int64_t at_ns)
 {
-    struct version *version = keeper_is_plain(keeper)
+    struct version *version = keeper_has_edits(keeper)
                                   ? version_of(facts)
                                   : place_read(keeper, keeper_root(keeper), record->path, facts);
     if (!version) {
         return false;
     }
-    if (!keeper_is_plain(keeper)) { /* there the edits' versions are those that are known */
+    if (!keeper_has_edits(keeper)) { /* there the edits' versions are those that are known */
         version_seen_as(keeper, version, facts);
     }
     struct step step = {.record = record, .from = record->now, .to = version};
@@ -391,7 +391,7 @@ static void look(struct keeper *keeper, struct noting *noting)
         return;
     }
     if (keeper->skip > 0) {
-        keeper->skip -= !keeper_is_plain(keeper);
+        keeper->skip -= !keeper_has_edits(keeper);
         return;
     }
     if (watch_is_quiet(&keeper->watch) && !noting->surely) {
@@ -489,7 +489,7 @@ int states_end(struct keeper *keeper, const struct keep_end *end, report_fn repo
     state->unseen = state->unseen || keeper->too_many || keeper->unread;
     state_compact(keeper, state);
     edits_end(keeper, state);
-    if (noting.failed || (keeper->too_many && !keeper_is_plain(keeper))) {
+    if (noting.failed || (keeper->too_many && !keeper_has_edits(keeper))) {
         state->parent = NULL; /* what is not whole is not gone back over */
     }
     for (size_t i = 0; i < state->count; i++) {

@@ -287,13 +287,13 @@ int states_switch(struct keeper *keeper, const struct keep_switch *between, put_
         states_resolve_late(keeper, from->owner);
     }
     states_look_surely(keeper, NULL, NULL);
-    if (!from || !to || (keeper->too_many && !keeper_is_plain(keeper)) ||
+    if (!from || !to || (keeper->too_many && !keeper_has_edits(keeper)) ||
         !way_find(from, to, &way)) {
         return -ENOENT;
     }
     int unseen = keeper->too_many || keeper->unread ? STATES_UNSEEN : 0;
     way_each(&way, add_unseen, &unseen);
-    if (keeper_is_plain(keeper)) {
+    if (keeper_has_edits(keeper)) {
         return switch_edits(keeper, &way, done, arg) | unseen;
     }
     way_each(&way, switch_state, &switching);

@@ -247,7 +247,11 @@ class NotChecked(InDirectory):
         with Server() as server:
             self.assert_ok(server.python("import os\nfor _ in range(210): os.mkdir('d'); os.chdir('d')"))
             self.assert_ok(server.python("!echo x > known"))
-            self.assertRegex(self.undo(server).status.line, "not all files were checked: [^|]*too deep")
+            line = self.undo(server).status.line
+            if not sees_writes():
+                self.assertRegex(line, "not all files were checked: [^|]*too deep")
+            else:
+                self.assertEqual(self.look(server), {}, line)
 
 
 @once

@@ -2,15 +2,17 @@
 programs, C libraries, git, descriptors of directories, mappings, files that stay open from one call to the next. Nobody else is
 at work, so each undo leads back to what was there, to the last byte. The same seed makes the same calls.
 """
+import contextlib
 import os
 import random
+import shutil
 import stat
 import unittest
 
 from client import SLOW, once
 from projects import GIT
 from seen import sees_writes
-from undoing import InDirectory
+from undoing import InDirectory, InMemory
 
 SEED = int(os.environ.get("SANDPIPER_TEST_PROGRAMS_SEED", "0"))  # of its own: a check has the same calls each time
 SEEDS = range(SEED, SEED + int(os.environ.get("SANDPIPER_TEST_SEQUENCES", "3")))
@@ -79,8 +81,7 @@ def tree(top):
     return found
 
 
-@once
-class Programs(InDirectory):
+class Programs:
     def setUp(self):
         super().setUp()
         if not sees_writes():
@@ -97,31 +98,50 @@ class Programs(InDirectory):
 
     def play(self, seed):
         choice = random.Random(seed)
-        for name in choice.sample(NAMES, 5):
-            path = self.dir / name
-            try:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(f"of the user: {name}")
-            except OSError:
-                pass
         with self.server() as server:
+            self.begin(server, {name: f"of the user: {name}" for name in choice.sample(NAMES, 5)})
             self.assert_ok(server.python("x = 1"))
             for number in range(CALLS):
                 stays = choice.random() < 0.3  # and the next call goes on with what this one has left open
                 code = self.cell(choice, number, stays)
-                before = tree(self.dir)
+                before = self.tree(server)
                 self.assert_ok(server.python(code, timeout_s=60 * SLOW))
                 if stays:
                     continue
                 line = self.undo(server).status.line
-                self.assertEqual(tree(self.dir), before, f"call {number}: {line}\n{code[len(BEGIN):]}")
+                self.assertEqual(self.tree(server), before, f"call {number}: {line}\n{code[len(BEGIN):]}")
 
     def test_sequences(self):
         for seed in SEEDS:
             with self.subTest(seed=seed):
-                for path in self.dir.iterdir():
-                    path.unlink() if path.is_symlink() or not path.is_dir() else __import__("shutil").rmtree(path)
                 self.play(seed)
+
+
+@once
+class Directory(Programs, InDirectory):
+    def begin(self, _, files):
+        for path in self.dir.iterdir():
+            path.unlink() if path.is_symlink() or not path.is_dir() else shutil.rmtree(path)
+        for name, text in files.items():
+            with contextlib.suppress(OSError):
+                (self.dir / name).parent.mkdir(parents=True, exist_ok=True)
+                (self.dir / name).write_text(text)
+
+    def tree(self, _):
+        return tree(self.dir)
+
+
+@once
+class Memory(Programs, InMemory):
+    """There the code is alone, whatever it does."""
+
+    def begin(self, server, files):
+        self.assert_ok(server.python(f"import contextlib, os\nfor name, text in {files!r}.items():\n"
+                                     "    with contextlib.suppress(OSError):\n        os.makedirs(os.path.dirname(name) or '.', exist_ok=True)\n"
+                                     "        open(name, 'w').write(text)"))
+
+    def tree(self, server):
+        return {name: facts if stat.S_ISREG(facts[0]) else facts[:3] for name, facts in self.look(server).items()}
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import shutil
 import stat
 import tempfile
 import time
+import zlib
 
 from client import SLOW, Case, Server, give_away, need_userns
 from overlay import cow_flags, need_overlay
@@ -16,7 +17,7 @@ from overlay import cow_flags, need_overlay
 KILL = "import os; os.kill(os.getpid(), 9)"
 MIB = 1 << 20
 # Runs in an interpreter of its own, so that it is no call that undo could take back.
-LOOK = """import base64, hashlib, os, stat
+LOOK = """import base64, hashlib, os, stat, zlib
 def look(top):
     for entry in os.scandir(top):
         at = entry.stat(follow_symlinks=False)
@@ -25,7 +26,7 @@ def look(top):
             with open(entry.path, 'rb') as file: data = file.read(); what = data.decode('latin-1') if len(data) < 100 else hashlib.sha256(data).hexdigest()
         found[os.path.relpath(entry.path, b'.')] = stat.S_IFMT(at.st_mode), at.st_mode & 0o7777, what, at.st_mtime_ns
         if entry.is_dir(follow_symlinks=False): look(entry.path)
-found = {}; look(b'.'); print(base64.b64encode(repr(found).encode()).decode())
+found = {}; look(b'.'); print(base64.b64encode(zlib.compress(repr(found).encode(), 9)).decode())
 """
 WRITE = "import os\nfor name in {names!r}: open(name, 'w').write({text!r})"
 
@@ -43,7 +44,7 @@ class InMemory(Case):
         """{name: (type, permissions, content, mtime)} of /work."""
         result = server.python(LOOK, fresh=True)
         self.assert_ok(result)
-        return ast.literal_eval(base64.b64decode(result.output).decode())
+        return ast.literal_eval(zlib.decompress(base64.b64decode(result.output)).decode())
 
     def contents(self, server):
         return {os.fsdecode(name): facts[2] for name, facts in self.look(server).items() if stat.S_ISREG(facts[0])}
