@@ -248,7 +248,7 @@ bool edits_have_made(const struct keeper *keeper, const struct version *version)
     for (const struct state *state = keeper->states; state; state = state->next) {
         for (size_t i = 0; i < state->edits.count; i++) {
             const struct edit *edit = state->edits.list[i];
-            if (edit->to == version && !edit->moves) {
+            if (edit->to == version && edit->to != edit->from && !edit->moves) {
                 return true;
             }
         }
@@ -295,6 +295,41 @@ static struct edit *edit_again(struct keeper *keeper, struct edit *edit, struct 
     return edit;
 }
 
+/* Whether code alone has the file open, by what it has done before. */
+static bool is_held(const struct keeper *keeper, const char *path)
+{
+    size_t i = 0;
+    while (i < KEEPER_HELD && !(keeper->edits.held[i].path && !keeper->edits.held[i].shared &&
+                                strcmp(keeper->edits.held[i].path, path) == 0)) {
+        i++;
+    }
+    return i < KEEPER_HELD;
+}
+
+/* Another session, a branch or a job opens the file too, and nobody sees who of them writes. What
+ * was done there after the end of a call is that call's until now. */
+static void touch_beside(struct keeper *keeper, struct edit *edit)
+{
+    struct edit *next = NULL;
+    struct edit *other = edits_at(keeper, edit->watch, path_last(edit->path));
+    for (; other; other = next) {
+        const struct state *state = states_find(keeper, other->state);
+        next = other->next;
+        if (other->state == edit->state || !other->writes || other->watch != edit->watch ||
+            strcmp(path_last(edit_place(other)), path_last(edit->path)) != 0) {
+            continue;
+        }
+        edit->beside = true;
+        edit->unsure = edit->unsure && other->unsure;
+        if (state && state->open) {
+            other->touches++;
+            other->beside = other->contested = edit->contested = true;
+        } else {
+            edit_resolve(keeper, other);
+        }
+    }
+}
+
 /* source: of a hard link, "" where it is not known */
 static void touch_content(struct keeper *keeper, struct state *state, uint32_t op, const char *path,
                           const char *source)
@@ -333,11 +368,16 @@ static void touch_content(struct keeper *keeper, struct state *state, uint32_t o
         bool in_place = (writes || op == WIRE_TOUCH_ATTRIBUTE) && facts.mode;
         edit->inode = in_place ? facts.inode : 0;
         edit->mode = facts.mode & ACCESSPERMS;
-        edit->unsure = in_place && S_ISREG(facts.mode) && is_written(keeper, path);
+        edit->beside = is_held(keeper, path);
+        edit->unsure = in_place && S_ISREG(facts.mode) && !keeper->own && !edit->beside &&
+                       is_written(keeper, path);
         edit->links = S_ISREG(facts.mode) ? links : op == WIRE_TOUCH_LINK ? 2 : 0;
         edit->file = facts.inode;
         if (writes || !keeper->seen) {
             doubt_names(state, edit, &facts, links);
+        }
+        if (writes && keeper->seen) {
+            touch_beside(keeper, edit);
         }
         edit_activate(keeper, edit);
     }
@@ -442,8 +482,24 @@ unsigned edits_held(const struct keeper *keeper)
     return count;
 }
 
+/* What the session's earlier calls have left open is now the next one's. */
+static void resolve_held(struct keeper *keeper, uint32_t owner)
+{
+    for (struct state *state = keeper->states; state; state = state->next) {
+        for (size_t i = 0; state->owner == owner && !state->open && i < state->edits.count; i++) {
+            if (state->edits.list[i]->active && state->edits.list[i]->held) {
+                edit_resolve(keeper, state->edits.list[i]);
+            }
+        }
+    }
+}
+
 void edits_begin(struct keeper *keeper, struct state *state)
 {
+    if (keeper->seen && edits_held(keeper) > 0) {
+        edits_follow(keeper);
+        resolve_held(keeper, state->owner);
+    }
     for (size_t i = 0; keeper->seen && i < KEEPER_HELD; i++) {
         const char *path = keeper->edits.held[i].path;
         /* A state that has come back may have it open again: none is forgotten. */

@@ -36,6 +36,8 @@ struct edit {
     uint32_t number; /* of that touch, and how many with this number were answered before */
     uint32_t answers;
     bool held;      /* code still had it open when its call ended */
+    bool beside;    /* code has it open by more than this edit's openings */
+    bool contested; /* another call has opened it while this one ran */
     bool rewritten; /* then its content is another one, and its facts are the same: a mapping */
     bool undone;    /* it was taken back */
     enum put fate;  /* scratch of edits_try(); and: */

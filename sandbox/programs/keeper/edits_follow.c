@@ -1,6 +1,7 @@
 /* What inotify reports of edits, and what has become of them: see edits.h. */
 #include "sandbox/programs/keeper/edits_follow.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdalign.h>
 #include <stdio.h>
@@ -26,6 +27,11 @@ enum {
 static struct edit **bucket_of(struct keeper *keeper, int watch, const char *name)
 {
     return &keeper->edits.active[(table_hash(name) + (uint32_t)watch) % KEEPER_KNOWN];
+}
+
+struct edit *edits_at(struct keeper *keeper, int watch, const char *name)
+{
+    return *bucket_of(keeper, watch, name);
 }
 
 void edit_activate(struct keeper *keeper, struct edit *edit)
@@ -159,6 +165,20 @@ static void see(struct keeper *keeper, struct edit *edit, const struct apply_fac
 {
     bool is_new = !edit->moves && !edit->ended && edit->to->kind != KIND_NONE;
     edit->ended = true;
+    if (edit->writes && edit->from->kind == KIND_FILE && edit->to != edit->from &&
+        apply_facts_equal(facts, &edit->from->facts) && !edit_is_rewritten(keeper, edit, facts)) {
+        version_release(keeper, &edit->to); /* it leads from one version to the same */
+        edit->to = version_take(edit->from);
+        return;
+    }
+    if (edit->to == edit->from && !apply_facts_equal(facts, &edit->from->facts)) {
+        struct version *version = version_of(facts);
+        edit->unsure = edit->unsure || !version;
+        if (version) {
+            version_release(keeper, &edit->to);
+            edit->to = version;
+        }
+    }
     if (is_new) {
         version_describe(edit->to, facts); /* an undo makes a copy */
     }
@@ -218,8 +238,8 @@ static void follow_event(struct keeper *keeper, struct edit *edit, uint32_t mask
         edit->opens -= mask & IN_CLOSE_NOWRITE && edit->opens > edit->closes;
         edit->closes += (mask & IN_CLOSE_WRITE) != 0;
         /* What is removed may have been open. */
-        edit->unsure =
-            edit->unsure || (edit->closes > edit->touches && edit->to->kind != KIND_NONE);
+        edit->unsure = edit->unsure || (edit->closes > edit->touches && !edit->beside &&
+                                        !keeper->own && edit->to->kind != KIND_NONE);
         if (mask & IN_CLOSE_WRITE && edit->closes == edit->touches) {
             edit->ended = false;
             check_end(keeper, edit);
@@ -326,10 +346,52 @@ bool edit_is_coming(const struct keeper *keeper, const struct edit *edit)
     return state && (strncmp(state, ") R", 3) == 0 || strncmp(state, ") D", 3) == 0);
 }
 
+/* How many openings only to read code has of the file, at different places in it. */
+static unsigned count_readers(const struct apply_facts *facts)
+{
+    enum { READERS = 8 };
+    uint64_t places[READERS];
+    unsigned count = 0;
+    defer_closedir DIR *processes = opendir("/proc");
+    for (const char *pid = NULL; count < READERS && (pid = fd_next_name(processes));) {
+        char path[64];
+        (void)snprintf(path, sizeof path, "/proc/%.20s/fd", pid);
+        defer_closedir DIR *fds = *pid >= '1' && *pid <= '9' ? opendir(path) : NULL;
+        for (const char *fd = NULL; count < READERS && (fd = fd_next_name(fds));) {
+            struct stat st;
+            char text[128] = "";
+            unsigned long long place = 0;
+            unsigned flags = O_PATH;
+            if (fstatat(dirfd(fds), fd, &st, 0) < 0 || st.st_ino != facts->inode) {
+                continue;
+            }
+            (void)snprintf(path, sizeof path, "/proc/%.20s/fdinfo/%.20s", pid, fd);
+            (void)fd_read_text_at(AT_FDCWD, path, text, sizeof text);
+            (void)sscanf(text, "pos: %llu flags: %o", &place, &flags);
+            bool known = (flags & (O_PATH | O_ACCMODE)) != O_RDONLY;
+            for (unsigned i = 0; i < count; i++) {
+                known = known || places[i] == place; /* by a fork, or a duplicate */
+            }
+            if (!known) {
+                places[count++] = place;
+            }
+        }
+    }
+    return count;
+}
+
+/* Whether somebody else than code may have the file open. */
+static bool has_strangers(const struct keeper *keeper, const struct edit *edit,
+                          const struct apply_facts *facts)
+{
+    return !keeper->own && edit->opens > edit->touches &&
+           edit->opens - edit->touches > count_readers(facts);
+}
+
 bool edit_goes_on_open(struct keeper *keeper, struct edit *edit)
 {
     struct apply_facts facts = facts_of(keeper, edit);
-    if (!keeper->seen || !edit->writes || edit->unsure || edit->opens > edit->touches ||
+    if (!keeper->seen || !edit->writes || edit->unsure || has_strangers(keeper, edit, &facts) ||
         !is_expected(keeper, edit, &facts) || !edit_is_open(keeper, edit)) {
         return false;
     }
@@ -352,7 +414,8 @@ void edit_resolve(struct keeper *keeper, struct edit *edit)
         see(keeper, edit, &facts);
     }
     bool open = edit->writes && S_ISREG(facts.mode) && is_unclear(keeper, edit);
-    edit->unsure = edit->unsure || (keeper->seen && edit->opens > edit->touches);
+    edit->unsure =
+        edit->unsure || edit->contested || (keeper->seen && has_strangers(keeper, edit, &facts));
     open = open && !edit_goes_on_open(keeper, edit);
     /* Of several openings or closings at once inotify makes one. */
     if (keeper->seen && edit->writes && !edit->ended && !open &&
@@ -361,6 +424,9 @@ void edit_resolve(struct keeper *keeper, struct edit *edit)
     }
     edit->unsure =
         edit->unsure || edit->watch < 0 || !edit->ended || open || !version_is_at(edit->to, &facts);
+    if (edit->unsure && !edit->moves && !edit->ended && edit->to->kind == KIND_FILE) {
+        version_describe(edit->to, &facts); /* for the row of the status line */
+    }
 }
 
 void edits_forget_watches(struct keeper *keeper)

@@ -12,6 +12,8 @@ void edit_deactivate(struct keeper *keeper, struct edit *edit);
 /* The state's latest active edit that ends at the name, or NULL. */
 struct edit *edit_active(struct keeper *keeper, const struct state *state, int watch,
                          const char *name);
+/* The active edits at all names of a bucket, this among them: of each state. */
+struct edit *edits_at(struct keeper *keeper, int watch, const char *name);
 struct edit *edit_latest(struct keeper *keeper, const struct state *state, const char *path);
 /* Whether what is still open has other content with the same facts: a mapping leaves times as they
  * are, mmap(2). Of what was too large to copy nobody knows. */

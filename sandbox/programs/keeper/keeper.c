@@ -122,7 +122,9 @@ static void tell_edits(struct telling *telling, const struct state *state)
     }
     telling->kept.lost = state && state->edits.lost;
     if (state && (telling->keeper->too_many || telling->keeper->seen)) {
-        telling->kept.changed += (uint32_t)state->edits.count;
+        for (size_t i = 0; i < state->edits.count; i++) {
+            telling->kept.changed += state->edits.list[i]->from != state->edits.list[i]->to;
+        }
         edits_rows(&state->edits, telling->rows);
     }
 }

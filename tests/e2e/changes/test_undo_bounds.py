@@ -251,7 +251,7 @@ class NotChecked(InDirectory):
             if not sees_writes():
                 self.assertRegex(line, "not all files were checked: [^|]*too deep")
             else:
-                self.assertEqual(self.look(server), {}, line)
+                self.assertEqual(self.contents(server), {}, line)
 
 
 @once

@@ -41,6 +41,43 @@ class UndoFiles:
             self.assertIn("undid <cell 3>, ", line)
             self.assertNotIn("write_file", line)
 
+    def test_what_is_written_to_files_that_stay_open(self):
+        write = "f.write('{}'); f.flush()"
+        for calls, undoes in ((("f = open('a', 'w+')", write, "v = 2", write), 3),  # one that does nothing in between
+                              (("f = open('a', 'w+')", "branch", write, write), 2),
+                              (("open('a', 'w').close(); f = open('a', 'r+'); g = open('a')",
+                                "with open('a', 'r+') as h: h.write('h')", write), 2),
+                              (("f = open('a', 'w+')", "other", write, write), 2)):
+            with self.subTest(calls=calls), self.server() as server:
+                self.assert_ok(server.python("x = 1"))
+                states = []
+                for number, code in enumerate(calls):
+                    if code in ("branch", "other"):
+                        self.assert_ok(server.python("print(1)", **({"branch": True} if code == "branch" else {"session": "two"})))
+                        continue
+                    result = server.python(code.format(number))
+                    self.assert_ok(result)
+                    self.assertEqual("files:" in result.status.line, code != "v = 2", result.text)
+                    self.assertNotIn("not kept", result.text)
+                    states.append(self.contents(server))
+                for turn in range(undoes):
+                    line = self.undo(server).status.line
+                    self.assertEqual(self.contents(server), states[-2 - turn], line)
+                self.assertNotIn("changed by others", line)
+
+    def test_open_files_of_a_state_that_is_older_than_an_undo(self):
+        for back in ({"restore": "old"}, {"branch": True}, None):
+            with self.subTest(back=back), self.server() as server:
+                self.assert_ok(server.python("f = open('a', 'w+'); f.write('0'); f.flush(); import sqlite3, os; con = sqlite3.connect('b')\n"
+                                             "con.execute('create table if not exists t(x)'); con.commit(); v = 1", checkpoint="old"))
+                self.assert_ok(server.python("f.write('1'); f.flush(); con.execute('insert into t values(1)'); con.commit()"))
+                self.undo(server)
+                if back is None:
+                    self.assertEqual(server.python("os.abort()").status.kind, "crashed")
+                result = server.python("f.write('2'); f.flush(); print(open('a').read())", **(back or {}))
+                self.assert_prints(result, "02")
+                self.assertIn("con (sqlite3.Connection): b: open connections", result.text)
+
     def test_three_cells_one_after_the_other(self):
         with self.server() as server:
             states = []

@@ -4,8 +4,6 @@ The model checks the workspace after each call: what differs is what that call h
 one version to the next. Going back must lead each path along the steps of the undone calls, as far as nothing else has
 changed it since; a path that is then not what it was must be named. The same seed makes the same calls.
 """
-import ast
-import base64
 import os
 import random
 import re
@@ -109,9 +107,7 @@ class UndoRandom:
 
     def found(self, server):
         """{path: (type, permissions, content, mtime, ctime)}; of directories no times, of symlinks no permissions."""
-        result = server.python(LOOK.replace("st_mtime_ns", "st_mtime_ns, at.st_ctime_ns"), fresh=True)
-        self.assert_ok(result)
-        found = ast.literal_eval(base64.b64decode(result.output).decode())
+        found = self.seen_by(server, LOOK.replace("st_mtime_ns", "st_mtime_ns, at.st_ctime_ns"))
         return {path: (kind, 0 if stat.S_ISLNK(kind) else bits, what, mtime if stat.S_ISREG(kind) else 0,
                        0 if stat.S_ISDIR(kind) else ctime)
                 for path, (kind, bits, what, mtime, ctime) in found.items()}

@@ -26,7 +26,7 @@ def look(top):
             with open(entry.path, 'rb') as file: data = file.read(); what = data.decode('latin-1') if len(data) < 100 else hashlib.sha256(data).hexdigest()
         found[os.path.relpath(entry.path, b'.')] = stat.S_IFMT(at.st_mode), at.st_mode & 0o7777, what, at.st_mtime_ns
         if entry.is_dir(follow_symlinks=False): look(entry.path)
-found = {}; look(b'.'); print(base64.b64encode(zlib.compress(repr(found).encode(), 9)).decode())
+found = {}; look(b'.'); print(base64.encodebytes(zlib.compress(repr(found).encode(), 9)).decode())
 """
 WRITE = "import os\nfor name in {names!r}: open(name, 'w').write({text!r})"
 
@@ -42,7 +42,10 @@ class InMemory(Case):
 
     def look(self, server):
         """{name: (type, permissions, content, mtime)} of /work."""
-        result = server.python(LOOK, fresh=True)
+        return self.seen_by(server, LOOK)
+
+    def seen_by(self, server, look):
+        result = server.python(look, fresh=True)
         self.assert_ok(result)
         return ast.literal_eval(zlib.decompress(base64.b64decode(result.output)).decode())
 
