@@ -16,7 +16,9 @@
 #define READ_ONLY (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 #define WRITABLE (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 #define DATA (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC)
-#define DEVICE (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC)
+/* Read-only for the mode, owner and times of the node, which are the machine's; not for what is
+ * written to the device. */
+#define DEVICE (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC)
 
 static const char passwd[] =
     "root:x:0:0:root:/:/bin/false\n"

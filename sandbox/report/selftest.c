@@ -211,9 +211,10 @@ static void check_files(const struct selftest_record *record, const struct file_
         }
     }
     if (record->uncovered > 0) {
-        selftest_found(verdict, BOX_PROTECTION_MOUNTS,
-                       "names in /proc tell of the host or can be changed: %u, such as %.31s",
-                       record->uncovered, record->uncovered_name);
+        selftest_found(
+            verdict, BOX_PROTECTION_MOUNTS,
+            "names in /proc tell of the host, or they or devices can be changed: %u, such as %.31s",
+            record->uncovered, record->uncovered_name);
     }
     for (unsigned i = 0; i < SELFTEST_MOUNT_COUNT; i++) {
         if ((record->mount_flags[i] & mounts[i].flags) != mounts[i].flags) {

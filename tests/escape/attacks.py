@@ -66,6 +66,12 @@ FILES = [
            "attempt(os.chmod, '/usr/bin/env', 0o777); attempt(os.utime, '/usr/bin/env'); "
            "attempt(os.unlink, '/usr/bin/env'); attempt(os.rename, '/usr', '/usr2')",
            control="write('m'); attempt(os.chmod, 'm', 0o700)"),
+    Attack("change_modes_of_the_machines_devices",
+           "for name in ('null', 'zero', 'full', 'random', 'urandom'):\n"
+           "    p = '/dev/' + name; fd = os.open(p, os.O_RDONLY); mode = os.stat(p).st_mode & 0o7777\n"
+           "    attempt(os.chmod, p, mode); attempt(os.fchmod, fd, mode); attempt(os.utime, p)\n"
+           "attempt(os.fchmod, 0, 0o666)",
+           control="write('m'); fd = os.open('m', os.O_RDWR); attempt(os.fchmod, fd, 0o700)"),
     Attack("remount_system_directories_writable",
            "MS_REMOUNT, MS_BIND = 32, 4096\n"
            "for p in (b'/', b'/usr', b'/lib', b'/etc'):\n"

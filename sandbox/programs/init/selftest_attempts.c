@@ -133,6 +133,26 @@ static void check_directories(struct selftest_record *record)
     }
 }
 
+static void add_uncovered(struct selftest_record *record, const char *name)
+{
+    if (record->uncovered++ == 0) {
+        (void)snprintf(record->uncovered_name, sizeof record->uncovered_name, "%.31s", name);
+    }
+}
+
+/* The machine's nodes: what is written to them is no matter, but their modes are all users'. */
+static void check_devices(struct selftest_record *record)
+{
+    static const char *const devices[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random",
+                                          "/dev/urandom"};
+    struct stat st;
+    for (unsigned i = 0; i < sizeof devices / sizeof *devices; i++) {
+        if (stat(devices[i], &st) == 0 && chmod(devices[i], st.st_mode & 07777) == 0) {
+            add_uncovered(record, devices[i]);
+        }
+    }
+}
+
 /* Each name in /proc: what the kernel shows there of the host is covered by something else, and
  * nothing can be written to. */
 static void check_covers(struct selftest_record *record)
@@ -149,8 +169,8 @@ static void check_covers(struct selftest_record *record)
         bool is_kernels = statfs(path, &fs) < 0 || fs.f_type == PROC_SUPER_MAGIC;
         bool is_bad = (is_kernels && !selftest_proc_is_shown(name)) ||
                       try_open(path, O_WRONLY) == 0 || chmod(path, st.st_mode & 07777) == 0;
-        if (is_bad && record->uncovered++ == 0) {
-            (void)snprintf(record->uncovered_name, sizeof record->uncovered_name, "%.31s", name);
+        if (is_bad) {
+            add_uncovered(record, path);
         }
     }
     if (dir) {
@@ -238,6 +258,7 @@ __attribute__((noreturn)) static void selftest_child(const struct init *init, in
         check_directories(&record);
         check_optional(&record);
         check_covers(&record);
+        check_devices(&record);
         check_mounts(&record);
         check_data(init, &record);
         check_limits(init, &record);
