@@ -159,6 +159,10 @@ static void touch_rename(struct keeper *keeper, struct state *state, const char 
     if (!source.mode || (there.mode && there.inode == source.inode)) {
         return; /* it fails, or does nothing */
     }
+    before = edit_latest(keeper, state, target); /* it has led to what the move replaces */
+    if (before) {
+        edit_resolve(keeper, before);
+    }
     struct version *moved = version_take(version_known(keeper, &source));
     if (!moved && (moved = version_of(&source))) { /* a move needs no copy */
         version_seen_as(keeper, moved, &source);
@@ -166,10 +170,6 @@ static void touch_rename(struct keeper *keeper, struct state *state, const char 
     struct edit *edit = edit_new(keeper, state, path, target, &there, moved);
     if (!edit) {
         return;
-    }
-    before = edit_active(keeper, state, edit->watch, path_last(target));
-    if (before) {
-        edit_resolve(keeper, before);
     }
     doubt_names(state, edit, &there, links);
     edit->awaits = IN_MOVED_TO;
@@ -330,6 +330,21 @@ static void touch_beside(struct keeper *keeper, struct edit *edit)
     }
 }
 
+/* A name goes of a file to which the call has written under another one: it held what was there
+ * before that. */
+static void take_first_content(struct keeper *keeper, const struct state *state, struct edit *edit)
+{
+    for (size_t i = 0; i < state->edits.count; i++) {
+        const struct edit *other = state->edits.list[i];
+        if (other->file == edit->file && (other->writes || other->mixed) && other->links > 1 &&
+            other->from->kind == KIND_FILE && strcmp(other->path, edit->path) != 0) {
+            version_release(keeper, &edit->from);
+            edit->from = version_take(other->from);
+            return;
+        }
+    }
+}
+
 /* source: of a hard link, "" where it is not known */
 static void touch_content(struct keeper *keeper, struct state *state, uint32_t op, const char *path,
                           const char *source)
@@ -350,7 +365,8 @@ static void touch_content(struct keeper *keeper, struct state *state, uint32_t o
     if (before) {
         edit_resolve(keeper, before);
     }
-    bool goes_on = before && edit_goes_on(before, op, &facts);
+    /* What is in a file that has other names is still there under those. */
+    bool goes_on = before && edit_goes_on(before, op, &facts) && !(writes && before->linked);
     if ((op == WIRE_TOUCH_ATTRIBUTE || op == WIRE_TOUCH_REMOVE) && S_ISDIR(facts.mode)) {
         resolve_below(keeper, state, path); /* nobody may be able to look into it afterwards */
     }
@@ -373,6 +389,10 @@ static void touch_content(struct keeper *keeper, struct state *state, uint32_t o
                        is_written(keeper, path);
         edit->links = S_ISREG(facts.mode) ? links : op == WIRE_TOUCH_LINK ? 2 : 0;
         edit->file = facts.inode;
+        state->edits.shares = state->edits.shares || (writes && edit->links > 1);
+        if (op == WIRE_TOUCH_REMOVE && state->edits.shares && !goes_on) {
+            take_first_content(keeper, state, edit);
+        }
         if (writes || !keeper->seen) {
             doubt_names(state, edit, &facts, links);
         }
@@ -540,6 +560,13 @@ static void lose_unkept(struct keeper *keeper, struct state *state, const struct
     }
 }
 
+/* What came has gone again. */
+static bool is_for_nothing(const struct edit *edit)
+{
+    return !edit->unsure && !edit->moves && edit->from->kind == KIND_NONE &&
+           edit->to->kind == KIND_NONE;
+}
+
 /* A file that the call has made under another name, and nobody knew it: its content came to where
  * it is. So what passed by the same temporary name has nothing to do with it. */
 static bool has_made_under(const struct edit *made, const struct edit *move)
@@ -570,13 +597,38 @@ static void join_move(struct keeper *keeper, struct edits *edits, size_t at)
     edit_free(keeper, made);
 }
 
-/* Joins what has become of each file that was made under another name. */
+/* Two that follow each other at a name are one. In a directory something else may have happened
+ * between them; and other names of the file hold what the first has led to. */
+static void join_content(struct keeper *keeper, struct edits *edits, struct edit *edit)
+{
+    struct record *record = record_find(keeper, edit->path);
+    struct edit *first =
+        record && record->scratch.mark ? edits->list[record->scratch.mark - 1] : NULL;
+    bool in_place = edit->writes && edit->links > 1;
+    if (!first || first->active || edit->active || first->unsure || edit->unsure || first->moves ||
+        first->held || first->linked || in_place || first->to != edit->from ||
+        (first->to->kind != KIND_FILE && first->to->kind != KIND_LINK)) {
+        return;
+    }
+    version_release(keeper, &edit->from);
+    edit->from = version_take(first->from);
+    edit->mixed = true;
+    edit->inode = 0;
+    edits->list[record->scratch.mark - 1] = NULL;
+    record->scratch.mark = 0;
+    edit_free(keeper, first);
+}
+
+/* Joins what has become of each file, also of one that was made under another name. */
 static void edits_join(struct keeper *keeper, struct edits *edits)
 {
     size_t kept = 0;
     for (size_t i = 0; i < edits->count; i++) {
         if (edits->list[i]->moves) {
             join_move(keeper, edits, i);
+        }
+        if (!edits->list[i]->moves) {
+            join_content(keeper, edits, edits->list[i]);
         }
         struct record *record = record_get(keeper, edit_place(edits->list[i]));
         if (record) {
@@ -589,18 +641,13 @@ static void edits_join(struct keeper *keeper, struct edits *edits)
         if (record) {
             record->scratch.mark = 0;
         }
-        if (edit) {
+        if (edit && !edit->active && is_for_nothing(edit)) {
+            edit_free(keeper, edit);
+        } else if (edit) {
             edits->list[kept++] = edit;
         }
     }
     edits->count = kept;
-}
-
-/* What came has gone again. */
-static bool is_for_nothing(const struct edit *edit)
-{
-    return !edit->unsure && !edit->moves && edit->from->kind == KIND_NONE &&
-           edit->to->kind == KIND_NONE;
 }
 
 static void end(struct keeper *keeper, struct state *state, bool finally)
@@ -618,7 +665,9 @@ static void end(struct keeper *keeper, struct state *state, bool finally)
             edit_resolve(keeper, edit);
         }
         state->late = state->late || edit->active;
-        edit_see_shared(keeper, edit);
+        if (edit->shares) {
+            (void)edit_see_shared(keeper, edit);
+        }
         bool shared = keeper->seen && edit->writes && edit->unsure &&
                       S_ISREG(edits_facts_at(keeper, edit_place(edit)).mode) &&
                       edit_is_open(keeper, edit);

@@ -97,8 +97,9 @@ struct edits_outcome {
     struct edits removals;                  /* borrowed: for the end */
     const struct version *left[EDITS_LEFT]; /* do not come: their paths hold something else */
     size_t left_count;
-    bool lost;    /* something does not come, and nothing has taken its place */
-    bool returns; /* what was carried out goes where it was: that takes no content away */
+    bool lost;         /* something does not come, and nothing has taken its place */
+    unsigned given_up; /* edits that could not be carried out although it seemed so */
+    bool returns;      /* what was carried out goes where it was: that takes no content away */
 };
 /* Takes the edits back, or repeats them, and adds what has become of each path. */
 void edits_switch(struct edits_outcome *outcome);

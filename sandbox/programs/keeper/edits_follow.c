@@ -185,14 +185,16 @@ static void see(struct keeper *keeper, struct edit *edit, const struct apply_fac
     version_seen_as(keeper, edit->to, facts);
 }
 
-void edit_see_shared(struct keeper *keeper, struct edit *edit)
+bool edit_see_shared(struct keeper *keeper, struct edit *edit)
 {
-    struct apply_facts facts = edit->shares && !edit->unsure && edit->to->kind == KIND_FILE
+    struct apply_facts facts = !edit->moves && !edit->unsure && edit->to->kind == KIND_FILE
                                    ? edits_facts_at(keeper, edit->path)
                                    : (struct apply_facts){};
-    if (facts.mode && apply_facts_equal_moved(&facts, &edit->to->facts)) {
+    bool same = facts.mode && apply_facts_equal_moved(&facts, &edit->to->facts);
+    if (same) {
         version_seen_as(keeper, edit->to, &facts);
     }
+    return same;
 }
 
 /* A name of a file was removed that has others. */
@@ -201,8 +203,8 @@ static void see_others(struct keeper *keeper, const struct edit *edit)
     struct state *state = states_find(keeper, edit->state);
     for (size_t i = state ? state->edits.count : 0; i-- > 0;) {
         struct edit *other = state->edits.list[i];
-        if (other->shares && other->to->facts.inode == edit->file) {
-            edit_see_shared(keeper, other);
+        if (other != edit && other->to->facts.inode == edit->file &&
+            edit_see_shared(keeper, other)) {
             return; /* most often the one before */
         }
     }

@@ -24,8 +24,9 @@ bool edit_is_void(const struct keeper *keeper, const struct edit *edit,
                   const struct apply_facts *facts);
 /* The call has ended, or goes on with something else at the same name. */
 void edit_resolve(struct keeper *keeper, struct edit *edit);
-/* Removing one name of a file changes the times of the file, which has others: sees them again. */
-void edit_see_shared(struct keeper *keeper, struct edit *edit);
+/* Removing one name of a file changes the times of the file, which has others: sees them again.
+ * False: it has none at the edit's path. */
+bool edit_see_shared(struct keeper *keeper, struct edit *edit);
 /* Whether what was touched has not been done yet, as far as is reported; */
 bool edit_is_awaited(const struct edit *edit);
 /* and the thread may be about to do it. */

@@ -1,10 +1,13 @@
 /* Takes edits back, and repeats them: see edits.h. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/fd.h"
+#include "base/own.h"
 #include "sandbox/programs/keeper/edits_trial.h"
 
 /* --- what has become of each path --- */
@@ -96,6 +99,9 @@ static enum put put_content(const struct edits_outcome *outcome, const struct ed
         return PUT_STAYS;
     }
     place_keep(keeper, path, there); /* so that the opposite is possible */
+    defer_close int shared_fd = S_ISREG(facts.mode) && links > 1
+                                    ? fd_open_beneath(keeper->work_fd, path, O_PATH | O_NOFOLLOW)
+                                    : -1;
     enum put put = edits_may_put(
         keeper, outcome, edit,
         &(struct edits_putting){.facts = facts, .links = links, .there = there, .wanted = wanted},
@@ -119,6 +125,11 @@ static enum put put_content(const struct edits_outcome *outcome, const struct ed
         now = (struct apply_facts){};
     }
     version_seen_as(keeper, wanted, &now);
+    struct stat st;
+    if (shared_fd >= 0 && fstat(shared_fd, &st) == 0 && st.st_ino == facts.inode) {
+        struct apply_facts rest = apply_facts_of(&st);
+        versions_changed(keeper, &facts, &rest);
+    }
     bool closed = wanted->kind == KIND_FILE && now.mode && (now.mode & 077) == 0 &&
                   (now.mode & ACCESSPERMS) != wanted->mode;
     return closed                                            ? PUT_CLOSED

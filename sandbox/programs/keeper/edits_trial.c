@@ -451,10 +451,23 @@ void edits_try(struct edits_outcome *outcome)
     } while (try_way(outcome));
 }
 
+/* Each failure looks at all edits: after a few, what has not been carried out stays. */
+enum { GIVEN_UP = 16 };
+
+static void hold_rest(void *, struct edit *edit, bool back)
+{
+    if (edit->fate == PUT_BACK && edit->undone != back) {
+        edit->fate = PUT_STAYS;
+    }
+}
+
 void edits_give_up(struct edits_outcome *outcome, struct edit *edit, enum put put)
 {
     edit->fate = put;
     outcome->lost = true;
     edits_lose(outcome->keeper);
+    if (++outcome->given_up == GIVEN_UP) {
+        edits_each(&outcome->way, hold_rest, outcome);
+    }
     spread_all(outcome);
 }

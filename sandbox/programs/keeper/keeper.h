@@ -43,7 +43,8 @@ struct edits {
     struct edit **list;
     size_t count;
     size_t space;
-    bool lost; /* there was no memory for one */
+    bool lost;   /* there was no memory for one */
+    bool shares; /* some have written to a file that has other names */
 };
 
 struct state {

@@ -109,6 +109,9 @@ void versions_forget(struct keeper *keeper);
 /* What the version is at present: until the facts change, it is found by them. */
 void version_seen_as(struct keeper *keeper, struct version *version,
                      const struct apply_facts *facts);
+/* A file that has other names has lost one: that changes its facts, but not what it is. */
+void versions_changed(struct keeper *keeper, const struct apply_facts *from,
+                      const struct apply_facts *to);
 /* Whether the facts are still those that the version was last seen as. */
 bool version_is_at(const struct version *version, const struct apply_facts *facts);
 /* The version that was last seen as this, borrowed, or NULL. */

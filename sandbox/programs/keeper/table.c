@@ -244,6 +244,17 @@ void version_seen_as(struct keeper *keeper, struct version *version,
     }
 }
 
+void versions_changed(struct keeper *keeper, const struct apply_facts *from,
+                      const struct apply_facts *to)
+{
+    for (struct version *version = keeper->known[from->inode % KEEPER_KNOWN]; version;
+         version = version->next_known) {
+        if (apply_facts_equal(&version->facts, from)) {
+            version->facts = *to; /* of the same inode, so in the same bucket */
+        }
+    }
+}
+
 bool version_is_at(const struct version *version, const struct apply_facts *facts)
 {
     if (version->kind == KIND_NONE) {

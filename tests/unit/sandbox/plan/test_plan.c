@@ -595,7 +595,8 @@ static void each_step_is_printed_on_a_line_with_its_number(void **)
     }
     assert_int_equal(*line, '\0');
     assert_non_null(strstr(buf_bytes(&text), "mount tree /usr at /usr read-only nosuid nodev\n"));
-    assert_non_null(strstr(buf_bytes(&text), "mount tree /dev/null at /dev/null read-only nosuid noexec\n"));
+    assert_non_null(
+        strstr(buf_bytes(&text), "mount tree /dev/null at /dev/null read-only nosuid noexec\n"));
     buf_done(&text);
 }
 
