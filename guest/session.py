@@ -119,7 +119,9 @@ class Session:
         self.images = None  # those of this cell
         self.shown = None  # what people see of its values, see shown.py; None: nobody does
         self.saved_images = []
-        self.held = ()
+        self.held = {}  # the code's handlers of signals while the driver works, see hold_signals
+        self.came = set()  # of these signals, those that other threads have taken
+        self.late = self.note_late
         self.error_line = 1
         self.memory_limit = 0  # bytes; 0: not known
         self.process_limit = self.measure_from = self.checkpoint_most = 0  # bytes of the state, see checkpoint.py
@@ -383,12 +385,22 @@ class Session:
 
     def release_signals(self):
         """Runs handlers of signals that came since the last cell, before this cell: what they raise ends no cell."""
-        held, self.held = self.held, ()
+        (held, self.held), (came, self.came) = (self.held, {}), (self.came, set())
+        for number, handler in held.items():
+            if _signal.getsignal(number) is self.late:
+                self.guard([], "signals", _signal.signal, number, handler)
         self.guard([], "signals", enter, _signal.pthread_sigmask, _signal.SIG_UNBLOCK, held)
+        for number in came:
+            self.guard([], "signals", enter, held[number], number, None)
+
+    def note_late(self, number, frame):
+        if getpid() != self.pid:  # a fork by a thread
+            return self.held[number](number, frame)
+        self.came.add(number)
 
     def hold_signals(self):
         """Blocks signals: a handler of the user's that raises must do so in a cell, not while this file reports or
-        reads."""
+        reads. Other threads still take them, and Python runs the handlers in this one: beside threads they wait too."""
         before = None
         while self.may_handle_signals:
             try:
@@ -396,10 +408,12 @@ class Session:
                     before = _signal.pthread_sigmask(_signal.SIG_BLOCK, ())
                 # All of them at once: none can raise during the loop.
                 _signal.pthread_sigmask(_signal.SIG_BLOCK, ALL_SIGNALS)
-                self.held = [
-                    number for number in range(1, _signal.NSIG)
-                    if number != _signal.SIGINT and callable(_signal.getsignal(number))
-                ]
+                for number in ALL_SIGNALS.difference((_signal.SIGINT,)):
+                    handler = _signal.getsignal(number)
+                    if callable(handler) and handler is not self.late:
+                        self.held[number] = handler
+                        if not checkpoint.orphan.has_one_thread():
+                            _signal.signal(number, self.late)
                 _signal.pthread_sigmask(_signal.SIG_SETMASK, before.union(self.held))
                 break
             except BaseException:

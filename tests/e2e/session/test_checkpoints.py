@@ -49,6 +49,17 @@ class Failover(Case):
             self.assertIn("restored to the state before this call", server.python("kept = 6\nos._exit(1)").status.line)
             self.assertIn("Out: 5", server.python("kept").text)
 
+    def test_handlers_that_raise_while_the_state_is_saved(self):
+        """A thread takes the signals, whatever the main one blocks."""
+        with Server() as server:
+            self.assert_ok(server.python(
+                "import signal, threading, time\ndef fail(*_): 1 / 0\n_ = signal.signal(signal.SIGCHLD, fail)\ndef work():\n    time.sleep(0.1)\n"
+                "    while True: signal.pthread_kill(threading.get_ident(), signal.SIGCHLD); time.sleep(0.001)\n"
+                "threading.Thread(target=work, daemon=True).start()"))
+            for _ in range(20):
+                self.assertNotIn("before:", server.python("x = 1").status.line)
+            self.assert_prints(server.python("print(signal.getsignal(signal.SIGCHLD) is fail)", undo=True), "True")
+
     @once
     def test_threads_that_write_while_the_state_is_saved(self):
         code = """
