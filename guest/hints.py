@@ -52,10 +52,7 @@ def distribution_for(module):
 
 def whole_name(session, error):
     """The module as the code names it: of `import google.auth` the exception names google if that is not there."""
-    trace = error.__traceback__
-    while trace and trace.tb_next:
-        trace = trace.tb_next
-    text = session.sources.get(trace.tb_frame.f_code.co_filename, "") if trace else ""
+    text = session.sources.get(innermost(error).f_code.co_filename, "")
     try:
         found = load("packages").imports_of(load("language").parse(text, "<imports>", session.flags))
     except (SyntaxError, ValueError, MemoryError, RecursionError):
@@ -206,7 +203,7 @@ def operating_system(session, error):
         hint = lost(session, error.filename or named(error))
     elif code == errno.EACCES:
         hint = data(error.filename, False)
-    if code == errno.ENOSYS and (raised_in(error) or "").startswith("watchdog."):
+    if code == errno.ENOSYS and str(raised_in(error)).startswith("watchdog."):
         return "the sandbox has no inotify: use watchdog.observers.polling.PollingObserver"
     if hint is None and "container" in session.options:
         hint = container(session, error)
@@ -217,7 +214,7 @@ def operating_system(session, error):
         return terminals(session) if in_use else full_disk(session)
     if code == errno.EFBIG:
         return "no file may be larger than the disk%s; the user can raise --disk" % mib(file_limit())
-    if code == errno.EAGAIN and isinstance(error, BlockingIOError):
+    if code == errno.EAGAIN and starts_processes(error):
         return processes(session)
     if code in (errno.EMFILE, errno.ENFILE):
         return "too many open files; close some"
@@ -391,12 +388,22 @@ def container(session, error):
     return None
 
 
-def raised_in(error):
-    """The module of the innermost frame."""
+def innermost(error):
+    """The frame that has raised it."""
     trace = error.__traceback__
     while trace and trace.tb_next:
         trace = trace.tb_next
-    return trace and trace.tb_frame.f_globals.get("__name__")
+    return trace.tb_frame if trace else sys._getframe()
+
+
+def raised_in(error):
+    return innermost(error).f_globals.get("__name__")
+
+
+def starts_processes(error):
+    """Whether that is what failed: the same error means that something else is not ready or taken."""
+    code = innermost(error).f_code
+    return any("fork" in name or "spawn" in name for name in (code.co_name, *code.co_names))
 
 
 def has_proxy():

@@ -176,12 +176,12 @@ def wrap_starts():
     fork_exec, system, spawn = _posixsubprocess.fork_exec, shown_os.system, shown_os.posix_spawn
 
     def flushing(function):
-        def call(*args, **kwargs):
+        def spawn(*args, **kwargs):
             flush_both()
             return function(*args, **kwargs)
 
-        call.__name__, call.__doc__ = function.__name__, function.__doc__
-        return call
+        spawn.__name__, spawn.__doc__ = function.__name__, function.__doc__
+        return spawn
 
     _posixsubprocess.fork_exec = flushing(fork_exec)
     shown_os.system, shown_os.posix_spawn = flushing(system), flushing(spawn)

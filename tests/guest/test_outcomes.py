@@ -193,11 +193,12 @@ class Outcomes(GuestCase):
             ("raise ModuleNotFoundError('x', name='sklearn.cluster')", "scikit-learn"),
             ("raise MemoryError", " of 1024 MiB is reached, "),
             ("raise MemoryError", "--memory"),
-            ("import errno; raise BlockingIOError(errno.EAGAIN, 'x')", " of 77 processes and threads, which all sessions share, is reached; "),
+            ("import errno, os; os.fork; raise BlockingIOError(errno.EAGAIN, 'x')", " of 77 processes and threads, which all sessions share, is reached; "),
             ("import errno; raise OSError(errno.ENOSPC, 'x')", " is full; "),
             ("import socket; raise socket.gaierror(-2, 'x')", "network"),
         ):
             self.assertIn(part, self.session.run(code).hint or "", code)
+        self.assertIsNone(self.session.run("import os; r, w = os.pipe(); os.set_blocking(r, False); os.read(r, 1)").hint)
 
     def assert_hint(self, code, *parts):
         hint = self.session.run(code).hint or ""
