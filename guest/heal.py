@@ -4,6 +4,7 @@ Each would wait for them for ever. It forgets them here, and starts others when 
 queue of an executor nothing is lost. What a worker was doing is: its future never ends.
 """
 descriptors = load("descriptors")
+kept = []  # of duckdb: to drop the last reference to a connection closes it
 executors = []  # weak references to the ThreadPoolExecutors that had threads at the last fork
 
 
@@ -49,6 +50,11 @@ def process_executors(session, module):
             executor.__init__(executor._max_workers, executor._mp_context, executor._initializer, executor._initargs)
 
 
+def connections(session, module):
+    if load("threads").NOT_CLOSED in load("orphan").lost_threads:
+        kept.extend(descriptors.found(session, (module.DuckDBPyConnection, module.DuckDBPyRelation)))
+
+
 def begin_anew(session):
     """One library whose insides have changed must not keep the others from it."""
     for name, heal in (
@@ -56,6 +62,7 @@ def begin_anew(session):
             ("multiprocessing.util", lambda module: module._run_after_forkers()),  # queues
             ("multiprocessing.pool", lambda module: pools(session, module)),
             ("concurrent.futures.process", lambda module: process_executors(session, module)),
+            ("duckdb", lambda module: connections(session, module)),
             ("joblib.externals.loky.reusable_executor", lambda module: setattr(module, "_executor", None)),
             ("trio._core._thread_cache", lambda module: module.THREAD_CACHE._idle_workers.clear()),
             ("gevent", lambda module: module.reinit())):

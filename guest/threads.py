@@ -10,10 +10,11 @@ PLUMBING = ("ld-", "ld.", "libc-", "libc.", "libm.", "libpthread", "libstdc++", 
 # Those that start them again, or can do without: the rows of tests/libraries that work after an undo, a crash and in a branch.
 RENEWED = (
     "gomp", "omp", "iomp", "openblas", "scipy_openblas", "blas", "lapack", "mkl", "tbb", "pypocketfft", "numpy", "scipy", "numexpr",
-    "blosc", "tables", "numba", "sklearn", "xgboost", "lightgbm", "faiss", "torch", "cv2", "opencv", "pyarrow", "arrow", "duckdb",
+    "blosc", "tables", "numba", "sklearn", "xgboost", "lightgbm", "faiss", "torch", "cv2", "opencv", "pyarrow", "arrow",
     "tokenizers", "fftw", "pyfftw", "z3", "rdkit")
 RENEWED_IN_PYTHON = ("concurrent.", "multiprocessing.", "joblib.", "trio.", "gevent.")  # modules: heal.py
 SITES = "site-packages", "dist-packages"
+NOT_CLOSED = "duckdb"  # works without its threads until a connection waits for their ends, which is a crash
 OF_THE_PROCESS = ("polars", "jaxlib", "tensorflow")  # no object has them: only an interpreter that imports it anew does
 DEEP = 16384  # bytes of a stack that are read
 SHOWN = 4
@@ -114,6 +115,7 @@ def named(session):
     for library, count in [(library, count) for library, count in lost.items() if library][:SHOWN]:
         names = [] if library.startswith(OF_THE_PROCESS) else [
             name for name, value in list(session.namespace.items()) if type(name) is str and is_of(type(value), library)][:SHOWN]
+        names[-1:] = [name + ": do not close it" if library == NOT_CLOSED else name for name in names[-1:]]
         parts.append("%s %d%s" % (library[:40], count, " (%s)" % ", ".join(names) if names else ""))
     return ", ".join(parts)
 

@@ -127,6 +127,9 @@ NUMBERS = {
     "duckdb": Row(
         ("duckdb",), (), "import duckdb\ndb = duckdb.connect(); _ = db.execute('set threads=2'); _ = db.execute('create table t as select range a, range % 7 b from range(3000000)')",
         "print(db.execute('select b, sum(a) from t group by b order by b').fetchall())"),
+    "duckdb, connected anew": Row(
+        ("duckdb",), (), "import duckdb\ndb = duckdb.connect(); _ = db.execute('set threads=2'); _ = db.execute('create table t as select range a from range(3000000)').fetchall()",
+        "db = duckdb.connect(); _ = 0; print(db.execute('select 7').fetchall())"),
     "duckdb in a file": Row(
         ("duckdb",), (), "import duckdb\ndb = duckdb.connect('d.duckdb'); _ = db.execute('create or replace table t(x int)')",
         "_ = db.execute('delete from t'); _ = db.execute('insert into t values (1), (2)'); _ = db.execute('checkpoint'); print(db.execute('select sum(x) from t').fetchall())"),

@@ -90,13 +90,13 @@ class Named(Case):
         self.server.call("run_python", job=1, stop=True)
 
     def test_a_library_has_the_name_of_its_package(self):
-        places = ("site-packages/_mill_runtime_32/mill.abi3.so", "site-packages/saw.libs/libgear-a430.so.5", "packages/2/drill/x.so")
+        places = ("site-packages/_mill_runtime_32/mill.abi3.so", "site-packages/saw.libs/libgear-a430.so.5", "packages/2/duckdb/x.so")
         self.assert_ok(self.server.python(
             f"import os, shutil\nfor place in {places}:\n    os.makedirs(os.path.dirname(place)); shutil.copy('libadder-1.2.so', place)\n"
-            "    ctypes.CDLL('./' + place).begin()\nd = type('Bit', (), {'__module__': 'drill.bits'})()"))
+            "    ctypes.CDLL('./' + place).begin()\nd = type('Bit', (), {'__module__': 'duckdb.bits'})()"))
         self.assert_ok(self.server.python("x = 3"))
         named = self.server.python(DIE).status.line.partition("native threads lost: ")[2].partition(";")[0]
-        self.assertEqual(set(named.strip('"').split(", ")), {"adder 1", "mill 1", "gear 1", "drill 1 (d)"})
+        self.assertEqual(set(named.strip('"').split(", ")), {"adder 1", "mill 1", "gear 1", "duckdb 1 (d: do not close it)"})
 
     def test_new_threads_are_not_lost(self):
         self.server.python(DIE)
