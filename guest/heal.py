@@ -1,17 +1,42 @@
 """Pools of threads and processes in a state that came back, or a branch: a fork has none of their workers.
 
 Each would wait for them for ever. It forgets them here, and starts others when it needs some; of work that waits in the
-queue of an executor nothing is lost. What a worker was doing is: its future never ends.
+queue of a pool of threads nothing is lost. What a worker was doing is, and so is what processes were given: it fails.
 """
+import sys
+
 descriptors = load("descriptors")
+GONE = "the thread or process that had this work is gone: give it again"
 kept = []  # of duckdb: to drop the last reference to a connection closes it
 executors = []  # weak references to the ThreadPoolExecutors that had threads at the last fork
+running = []  # futures of what these did
 
 
 def before_fork():
-    """Notes what the library itself forgets in the child (since Python 3.13.4)."""
+    """Notes what the library itself forgets in the child (since Python 3.13.4), and what is only in the frames of threads."""
     module = IMPORTED.get("concurrent.futures.thread")
-    executors[:] = [thread._args[0] for thread in list(module._threads_queues)] if module is not None else ()
+    threads = list(module._threads_queues) if module is not None else ()
+    executors[:] = [thread._args[0] for thread in threads]
+    del running[:]
+    frames = sys._current_frames() if threads else {}
+    for frame in map(frames.get, [thread.ident for thread in threads]):
+        while frame is not None:
+            if frame.f_code is module._WorkItem.run.__code__:
+                running.append(frame.f_locals["self"].future)
+            frame = frame.f_back
+
+
+def fail(future):
+    future._condition = IMPORTED["threading"].Condition()  # which a thread may have held
+    if not future.done():
+        future.set_exception(RuntimeError(GONE))
+
+
+def items_of(queue):
+    while not queue.empty():
+        item = queue.get_nowait()
+        if item is not None:
+            yield item
 
 
 def thread_executors(module):
@@ -20,18 +45,17 @@ def thread_executors(module):
     module._threads_queues.clear()
     threading, queue = IMPORTED["threading"], IMPORTED["queue"]
     for executor in found.values():
-        old, new, waiting = executor._work_queue, queue.SimpleQueue(), 0
-        while not old.empty():
-            item = old.get_nowait()
-            if item is not None:
-                new.put(item)
-                waiting += 1
+        waiting = list(items_of(executor._work_queue))
         executor._threads.clear()
         executor._idle_semaphore = threading.Semaphore(0)
         executor._shutdown_lock = threading.Lock()
-        executor._work_queue = new
-        for _ in range(min(waiting, executor._max_workers)):
+        executor._work_queue = queue.SimpleQueue()
+        for item in waiting:
+            executor._work_queue.put(item)
+        for _ in waiting[:executor._max_workers]:
             executor._adjust_thread_count()
+    while running:
+        fail(running.pop())
 
 
 def pools(session, module):
@@ -39,15 +63,43 @@ def pools(session, module):
     for pool in descriptors.found(session, module.Pool):
         if pool._state == module.RUN:
             pool._terminate.cancel()
-            own = (pool._processes, pool._initializer, pool._initargs)
-            pool.__init__(*own) if isinstance(pool, module.ThreadPool) else pool.__init__(
-                *own, pool._maxtasksperchild, pool._ctx)
+            own, pending, waiting = (pool._processes, pool._initializer, pool._initargs), pool._cache, []
+            if isinstance(pool, module.ThreadPool):
+                waiting += items_of(pool._inqueue)
+                pool.__init__(*own)
+            else:
+                pool.__init__(*own, pool._maxtasksperchild, pool._ctx)
+            for job, result in pending.items():
+                tasks = [task for task in waiting if task[0] == job]
+                go_on(pool, job, result, tasks) if len(tasks) >= lacks(result) else fail_result(job, result)
+
+
+def lacks(result):
+    """How many tasks it waits for: it has a number for that, or is an iterator, or the result of one."""
+    own = vars(result)
+    return own["_length"] - own["_index"] - len(own["_unsorted"]) if own.get("_length") else own.get("_number_left", 1)
+
+
+def go_on(pool, job, result, tasks):
+    pool._cache[job], result._cache = result, pool._cache
+    for task in tasks:
+        pool._inqueue.put(task)
+
+
+def fail_result(job, result):
+    result._cache, result._number_left, result._length = {job: result}, 1, getattr(result, "_index", 0) + 1
+    result._set(result._length - 1, (False, RuntimeError(GONE)))
 
 
 def process_executors(session, module):
+    """Those of the standard library, and joblib's."""
     for executor in descriptors.found(session, module.ProcessPoolExecutor):
-        if executor._executor_manager_thread is not None and not executor._shutdown_thread:
-            executor.__init__(executor._max_workers, executor._mp_context, executor._initializer, executor._initargs)
+        if executor._executor_manager_thread is not None:
+            pending, own = executor._pending_work_items, vars(executor)
+            module.ProcessPoolExecutor.__init__(executor, executor._max_workers, **{
+                name[1:]: own[name] for name in ("_mp_context", "_initializer", "_initargs", "_context", "_timeout", "_env") if name in own})
+            for item in pending.values():
+                fail(item.future)
 
 
 def connections(session, module):

@@ -136,6 +136,17 @@ POOLS = {  # the code before; what uses the pool, and prints 2
     "an executor's processes": (
         "from concurrent.futures import ProcessPoolExecutor as Executor; held = {'e': Executor(1)}; held['e'].submit(abs, -1).result()",
         "print(held['e'].submit(abs, -2).result(20))"),
+    "what waits for a pool's thread": (
+        "from multiprocessing.pool import ThreadPool; import threading, time; p = ThreadPool(1); gate = threading.Event()\n"
+        "p.apply_async(gate.wait); late = p.apply_async(abs, (-2,)); both = p.map_async(abs, (-1, -2), 1); time.sleep(0.3)",
+        "print(late.get(20) if both.get(20) == [1, 2] else both)"),
+    "what workers were doing, which fails": (
+        "import multiprocessing as mp, multiprocessing.pool, threading, time\nfrom concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor\n"
+        "p, t, e, f = mp.Pool(1), multiprocessing.pool.ThreadPool(2), ProcessPoolExecutor(1), ThreadPoolExecutor(1)\nwait = threading.Event().wait\n"
+        "busy = [p.apply_async(time.sleep, (600,)).get, p.map_async(time.sleep, [600] * 9).get, p.imap(time.sleep, [600] * 9).next, t.apply_async(wait).get,\n"
+        "    t.imap_unordered(time.sleep, [600] * 9).next, e.submit(time.sleep, 600).result, f.submit(wait).result]\nt.map_async(wait, [600] * 9); time.sleep(0.3)\n"
+        "def gone(get):\n    try: get(20)\n    except RuntimeError as error: return 'is gone' in str(error)",
+        "print(2 if all(map(gone, busy)) else [*map(gone, busy)])"),
     "the thread of a queue between processes": (
         "import multiprocessing as mp; q = mp.Queue(); q.put(1); q.get()", "q.put(2); print(q.get(timeout=20))"),
     "gevent's, whose threads are not Python's": (
