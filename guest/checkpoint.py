@@ -129,7 +129,7 @@ def forget_helpers():
             ("joblib.externals.loky.backend.resource_tracker", "_resource_tracker", "_pid", "_fd")):
         try:
             helper = getattr(IMPORTED[module], name)
-            if getattr(helper, pid) is not None:
+            if getattr(helper, channel) is not None:
                 os.close(getattr(helper, channel))
                 setattr(helper, pid, None)
                 setattr(helper, channel, None)
