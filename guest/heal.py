@@ -115,6 +115,7 @@ def begin_anew(session):
             ("multiprocessing.pool", lambda module: pools(session, module)),
             ("concurrent.futures.process", lambda module: process_executors(session, module)),
             ("duckdb", lambda module: connections(session, module)),
+            ("joblib.externals.loky.process_executor", lambda module: process_executors(session, module)),
             ("joblib.externals.loky.reusable_executor", lambda module: setattr(module, "_executor", None)),
             ("trio._core._thread_cache", lambda module: module.THREAD_CACHE._idle_workers.clear()),
             ("gevent", lambda module: module.reinit())):

@@ -260,6 +260,8 @@ class Failover(Case):
         use = "print(joblib.Parallel(2)(joblib.delayed(abs)(n) for n in (-4, 9)))"
         with Server("--python", PYTHON) as server:
             self.in_each_way(server, "import joblib; " + use, use, "[4, 9]")
+            self.in_each_way(server, "from joblib.externals.loky import get_reusable_executor; e = get_reusable_executor(1); e.submit(abs, 1).result()",
+                             "print(e.submit(abs, -2).result(20))", "2")
 
     @once
     def test_native_threads(self):
