@@ -269,6 +269,7 @@ def come_back(session):
 def begin_call(session, back):
     """In the first call after that: its result names what did not come back. back: files that an undo has put back."""
     closed, session.came_back = session.came_back, None
+    session.guard([], "directories", with_spare, enter_again, session.root)
     session.guard([], "descriptors", with_spare, open_later, session, os.fsdecode(back).split("\0")[:-1] if back else [], closed)
     load("locks").held.clear()
     names.clear()
@@ -292,6 +293,15 @@ def open_later(session, back, closed):
     if replaced:
         more = " and %d more" % (len(replaced) - SHOWN) if len(replaced) > SHOWN else ""
         session.package_notes += ("note", "open files now refer to the restored ones: %s%s" % (", ".join(replaced[:SHOWN]), more))
+
+
+def enter_again(root):
+    """Directories that were removed, and are there again under their names: the current one, and those that are open."""
+    for fd in (-1, *all_open()):
+        link = "/proc/self/cwd" if fd < 0 else "/proc/self/fd/%d" % fd
+        path = os.readlink(link).removesuffix(" (deleted)") if os.path.isdir(link) else ""
+        if path.startswith(root + "/") and os.path.isdir(path) and not os.path.samefile(link, path):
+            os.chdir(path) if fd < 0 else put(fd, native.flags_of(fd) & ~NOT_AGAIN, os.get_inheritable(fd), path=path)
 
 
 def is_meant(path, root, back):

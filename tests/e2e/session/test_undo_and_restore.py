@@ -3,7 +3,7 @@ import shutil
 import tempfile
 import unittest
 
-from client import Case, Server, give_away, once, writable_cgroup
+from client import CONTAINER, Case, Server, give_away, once, writable_cgroup
 
 KILL = "import os; os.kill(os.getpid(), 9)"
 
@@ -210,6 +210,15 @@ class Undo(Case):
             self.assert_prints(server.python(f"print(os.getcwd(), os.listdir('deep'), "
                                              f"os.path.exists('/proc/{pid}'))", undo=True),
                                server.here("/work [] False"))
+
+    @unittest.skipIf(CONTAINER, "without /proc the names of removed directories are not known")
+    def test_undo_enters_a_directory_again_that_was_removed(self):
+        use = "print(os.listdir(), os.listdir(d), os.getcwd())"
+        with Server() as server:
+            self.assert_ok(server.python("import os, shutil; os.makedirs('a/b/c'); os.chdir('a/b'); d = os.open('.', os.O_RDONLY)"))
+            for dying in "", KILL:
+                server.python("shutil.rmtree(os.path.dirname(os.getcwd()))\n" + dying)
+                self.assert_prints(server.python(use, undo=True), "['c'] ['c'] /work/a/b")
 
     def test_random_state_goes_back(self):
         with Server() as server:
