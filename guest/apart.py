@@ -15,8 +15,9 @@ native = load("native")
 OURS = _signal.SIGINT, _signal.SIGUSR1, _signal.SIGUSR2, _signal.SIGURG
 TIMERS = _signal.ITIMER_REAL, _signal.ITIMER_VIRTUAL, _signal.ITIMER_PROF
 OVERRUN = {"x86_64": 225, "aarch64": 109}.get(os.uname().machine)  # timer_getoverrun(2), which fails where there is no timer
+REPLACED = "/.write-"  # what an undo has put another file in the place of has this name at last
 SEMAPHORES, WAL_INDEX = "/dev/shm/sem.", "-shm"  # of multiprocessing; of SQLite, see locks.py
-WRITTEN = b" rw-s", b" rwxs"
+WRITTEN, READ, DELETED = (b"rw-s", b"rwxs"), b"r--s", " (deleted)"
 NAMELESS = "/dev/zero (deleted)", ""
 FILES = 3  # that no variable holds, and that are named
 STRIDED = 0x18  # PyBUF_STRIDES
@@ -86,19 +87,20 @@ def unlock(session):
 
 
 def shared_areas():
-    """(first address, last address, path) of what others see when this process writes to it; None: not known."""
+    """(first address, last address, path) of what others see when this process writes to it, and of what a file was that
+    has been replaced; None: not known."""
     try:
         with open("/proc/self/maps", "rb", 0) as file:
             text = file.readall()
     except OSError:
         return None
-    if not any(kind in text for kind in WRITTEN):  # a process with pandas has a thousand lines
-        return []
-    rows = [line.split(None, 5) for line in text.splitlines() if line[line.index(b" "):].startswith(WRITTEN)]
     areas = []
-    for row in rows:
+    for line in text.splitlines() if b"s " in text else ():  # a process with pandas has a thousand lines
+        row = line.split(None, 5)
         path = os.fsdecode(row[5].rstrip()) if len(row) > 5 else ""
-        if not path.startswith(SEMAPHORES) and not path.removesuffix(" (deleted)").endswith(WAL_INDEX):
+        name = path.removesuffix(DELETED)
+        if row[1] in WRITTEN and not path.startswith(SEMAPHORES) and not name.endswith(WAL_INDEX) or (
+                row[1] == READ and name != path and (REPLACED in name or os.path.exists(name))):
             areas.append((*(int(part, 16) for part in row[0].split(b"-")), path))
     return areas
 

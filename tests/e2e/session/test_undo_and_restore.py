@@ -220,6 +220,14 @@ class Undo(Case):
                 server.python("shutil.rmtree(os.path.dirname(os.getcwd()))\n" + dying)
                 self.assert_prints(server.python(use, undo=True), "['c'] ['c'] /work/a/b")
 
+    @unittest.skipIf(CONTAINER, "without /proc it is named in any case, or not at all")
+    def test_a_read_only_mapping_of_a_file_that_was_replaced_is_named(self):
+        with Server() as server:
+            self.assert_ok(server.python("import mmap; _ = [open(name, 'w').write('old') for name in 'ab']\n"
+                                         "m, n = (mmap.mmap(file.fileno(), 3, access=mmap.ACCESS_READ) for file in map(open, 'ab'))"))
+            self.assert_ok(server.python("_ = open('a', 'w').write('new')"))
+            self.assertIn('"m (mmap.mmap): shared memory, which undo', server.python("m[:]", undo=True).status.line)
+
     def test_random_state_goes_back(self):
         with Server() as server:
             self.assert_ok(server.python("import random\nrandom.seed(7)"))
