@@ -4,6 +4,7 @@ Interval timers go on with what was left when the state was kept. What cannot go
 """
 import os
 import _signal
+import _socket
 
 try:
     from _ctypes import Array
@@ -52,6 +53,7 @@ def begin_call(session, result):
     waiting.clear()
     other[0] = False
     say_shared(session, result)
+    say_managers(session, result)
     text = descriptors.named(session, lambda value: any(value is each for each in locked)) if locked else ""
     if text:
         result += ("note", text + ": locked by a process or thread that is gone; make it anew")
@@ -71,6 +73,25 @@ def say_shared(session, result):
         result += ("note", "%s: %s, which undo and restore do not take back, and which a branch shares" % (
             descriptors.names_of(session, {fd}) or "descriptor %d" % fd, kind))
     descriptors.shared.clear()
+
+
+def say_managers(session, result):
+    """Those of multiprocessing and what they have given out. In a branch they live."""
+    module = IMPORTED.get("multiprocessing.managers")
+    text = descriptors.named(session, lambda value: is_cut_off(module, value)) if module else ""
+    if text:
+        result += ("note", text + ": the process of the manager is gone; make it anew")
+
+
+def is_cut_off(module, value):
+    address = value._address if issubclass(type(value), module.BaseManager) else (
+        value._token.address if issubclass(type(value), module.BaseProxy) else None)
+    if type(address) is not str:
+        return False
+    socket = _socket.socket(_socket.AF_UNIX)
+    refused = socket.connect_ex(address)
+    socket.close()
+    return refused != 0
 
 
 def unlock(session):

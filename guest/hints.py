@@ -480,6 +480,8 @@ def network(error):
         return "this is the user's policy, not an error: continue without this host, or ask the user to allow it"
     while error is not None and seen < 10:
         name = type(error).__name__
+        if isinstance(error, ConnectionRefusedError) and raised_in(error) == "multiprocessing.connection":
+            return "the process of this manager or listener is gone: make it anew"
         if isinstance(error, ConnectionRefusedError) or REFUSED.search(str(error)):
             return NO_LISTENER
         if name in ("gaierror", "NameResolutionError", "NewConnectionError", "ConnectError", "ClientConnectorError"):

@@ -6,7 +6,7 @@ is kept and what is lost, as the documents describe them.
 import subprocess
 import unittest
 
-from client import Case, Server, once
+from client import CONTAINER, Case, Server, once
 
 PYTHON = "/usr/bin/python3"
 SHARED = "which undo and restore do not take back, and which a branch shares"
@@ -195,6 +195,17 @@ class Failover(Case):
             server.python("p = mp.get_context('fork').Process(target=l.acquire); p.start(); p.join()" + DIE)
             self.assertIn("l (multiprocessing.synchronize.RLock): locked by a process or thread that is gone; make it anew",
                           server.python("1").status.line)
+
+    @unittest.skipIf(CONTAINER, "multiprocessing has no locks there")
+    def test_a_manager_is_named_where_it_is_gone(self):
+        with Server() as server:
+            self.assert_ok(server.python("import multiprocessing as mp; m = mp.Manager(); d = m.dict(a=1)"))
+            self.assertNotIn("note", server.python("print(d['a'])", branch=True).status.line)
+            server.python(DIE)
+            result = server.python("d['a']")
+            self.assertIn('note: "m (multiprocessing.managers.SyncManager), d (multiprocessing.managers.DictProxy): the process of the manager is gone',
+                          result.status.line)
+            self.assertIn("Hint: the process of this manager or listener is gone", result.text)
 
     def test_kept_after_failover(self):
         self.play_all(KEPT)
