@@ -6,9 +6,11 @@ queue of a pool of threads nothing is lost. What a worker was doing is, and so i
 import sys
 
 descriptors = load("descriptors")
+WATCHER = "asyncio.unix_events"
 GONE = "the thread or process that had this work is gone: give it again"
 kept = []  # of duckdb: to drop the last reference to a connection closes it
 executors = []  # weak references to the ThreadPoolExecutors that had threads at the last fork
+watchers = []  # threads of asyncio that each wait for a child process
 running = []  # futures of what these did
 
 
@@ -17,6 +19,8 @@ def before_fork():
     module = IMPORTED.get("concurrent.futures.thread")
     threads = list(module._threads_queues) if module is not None else ()
     executors[:] = [thread._args[0] for thread in threads]
+    watchers[:] = [thread for thread in load("threads").threads_of_python(IMPORTED["threading"]) if getattr(
+        thread._target, "__module__", "") == WATCHER] if WATCHER in IMPORTED else ()
     del running[:]
     frames = sys._current_frames() if threads else {}
     for frame in map(frames.get, [thread.ident for thread in threads]):
@@ -30,6 +34,12 @@ def fail(future):
     future._condition = IMPORTED["threading"].Condition()  # which a thread may have held
     if not future.done():
         future.set_exception(RuntimeError(GONE))
+
+
+def watch_again():
+    while watchers:
+        thread = watchers.pop()
+        IMPORTED["threading"].Thread(target=thread._target, args=thread._args, daemon=True).start()
 
 
 def items_of(queue):
@@ -111,6 +121,7 @@ def begin_anew(session):
     """One library whose insides have changed must not keep the others from it."""
     for name, heal in (
             ("concurrent.futures.thread", thread_executors),
+            (WATCHER, lambda module: watch_again()),
             ("multiprocessing.util", lambda module: module._run_after_forkers()),  # queues
             ("multiprocessing.pool", lambda module: pools(session, module)),
             ("concurrent.futures.process", lambda module: process_executors(session, module)),

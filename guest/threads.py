@@ -12,7 +12,7 @@ RENEWED = (
     "gomp", "omp", "iomp", "openblas", "scipy_openblas", "blas", "lapack", "mkl", "tbb", "pypocketfft", "numpy", "scipy", "numexpr",
     "blosc", "tables", "numba", "sklearn", "xgboost", "lightgbm", "faiss", "torch", "cv2", "opencv", "pyarrow", "arrow",
     "tokenizers", "fftw", "pyfftw", "z3", "rdkit")
-RENEWED_IN_PYTHON = ("concurrent.", "multiprocessing.", "joblib.", "trio.", "gevent.")  # modules: heal.py
+RENEWED_IN_PYTHON = ("concurrent.", "multiprocessing.", "joblib.", "trio.", "gevent.", "asyncio.")  # modules: heal.py
 SITES = "site-packages", "dist-packages"
 NOT_CLOSED = "duckdb"  # works without its threads until a connection waits for their ends, which is a crash
 OF_THE_PROCESS = ("polars", "jaxlib", "tensorflow")  # no object has them: only an interpreter that imports it anew does

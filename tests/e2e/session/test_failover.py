@@ -128,6 +128,8 @@ POOLS = {  # the code before; what uses the pool, and prints 2
         "from concurrent.futures import ThreadPoolExecutor as Executor; import threading; e = Executor(1); gate = threading.Event()\n"
         "e.submit(gate.wait); late = e.submit(abs, -2)", "print(late.result(20))"),
     "the threads of an event loop": ("import asyncio; await asyncio.to_thread(abs, -1)", "print(await asyncio.to_thread(abs, -2))"),
+    "the thread that waits for a process of asyncio": (
+        "import asyncio; pr = await asyncio.create_subprocess_exec('sleep', '600')", "print(2 if await asyncio.wait_for(pr.wait(), 20) == -9 else 0)"),
     "a pool of threads": ("from multiprocessing.pool import ThreadPool; p = ThreadPool(2); p.map(abs, [-1])", "print(p.map(abs, [-2])[0])"),
     "a pool of processes": ("import multiprocessing as mp; p = mp.Pool(2); p.map(abs, [-1])", "print(p.map(abs, [-2])[0])"),
     "processes that a signal ends": (

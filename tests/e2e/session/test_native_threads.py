@@ -126,7 +126,8 @@ class Named(Case):
 
     def test_threads_that_a_pool_starts_again(self):
         self.assert_ok(self.server.python(
-            "from concurrent.futures import ThreadPoolExecutor as T; import time; t = T(1); t.submit(abs, 1)", session="pool"))
+            "from concurrent.futures import ThreadPoolExecutor as T; import time; t = T(1); t.submit(abs, 1)\n"
+            "import asyncio; p = await asyncio.create_subprocess_exec('sleep', '600')", session="pool"))
         self.server.python(DIE, session="pool")
         result = self.server.python("time.sleep(600)", timeout_s=1, session="pool")
         self.assertIn("send timeout_s", result.status.line)
