@@ -11,7 +11,7 @@ GONE = "the thread or process that had this work is gone: give it again"
 kept = []  # of duckdb: to drop the last reference to a connection closes it
 executors = []  # weak references to the ThreadPoolExecutors that had threads at the last fork
 watchers = []  # threads of asyncio that each wait for a child process
-running = []  # futures of what these did
+running = []  # weak references to the futures of what these did
 
 
 def before_fork():
@@ -26,13 +26,13 @@ def before_fork():
     for frame in map(frames.get, [thread.ident for thread in threads]):
         while frame is not None:
             if frame.f_code is module._WorkItem.run.__code__:
-                running.append(frame.f_locals["self"].future)
+                running.append(IMPORTED["weakref"].ref(frame.f_locals["self"].future))
             frame = frame.f_back
 
 
 def fail(future):
-    future._condition = IMPORTED["threading"].Condition()  # which a thread may have held
-    if not future.done():
+    if future is not None and future._state in ("PENDING", "RUNNING"):
+        future._condition = IMPORTED["threading"].Condition()  # which a thread may have held
         future.set_exception(RuntimeError(GONE))
 
 
@@ -64,8 +64,8 @@ def thread_executors(module):
             executor._work_queue.put(item)
         for _ in waiting[:executor._max_workers]:
             executor._adjust_thread_count()
-    while running:
-        fail(running.pop())
+    for reference in running:
+        fail(reference())
 
 
 def pools(session, module):
