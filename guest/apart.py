@@ -62,16 +62,14 @@ def begin_call(session, result):
 
 def say_shared(session, result):
     areas, held = shared_areas() if len(IMPORTED) != session.modules else [], set()
+    found = [(descriptors.names_of(session, {fd}) or "descriptor %d" % fd, kind) for fd, kind in descriptors.shared.items()]
     if areas != []:
         text = descriptors.named(session, lambda value: lies_in(value, areas, held))
         files = list(dict.fromkeys(area[2] for area in areas or () if area not in held and area[2] not in NAMELESS))
         text = ", ".join(filter(None, (text, *files[:FILES])))
-        if text:
-            result += ("note", "%s: %s, which undo and restore do not take back, and which a branch shares" % (
-                text, "shared memory" if areas else "shared memory, if it is not mapped as private"))
-    for fd, kind in descriptors.shared.items():
-        result += ("note", "%s: %s, which undo and restore do not take back, and which a branch shares" % (
-            descriptors.names_of(session, {fd}) or "descriptor %d" % fd, kind))
+        found[:0] = [(text, "shared memory" if areas else "shared memory, if it is not mapped as private")] if text else ()
+    for text, kind in found:
+        result += ("note", "%s: %s, which undo and restore do not take back, and which a branch shares" % (text, kind))
     descriptors.shared.clear()
 
 

@@ -68,11 +68,7 @@ def present(session, value, enter):
     data = load("forms").forms_of(value, enter)
     paths = load("forms").add_images(session, data)
     text = load("forms").text_form(value, data)
-    if text is None:
-        text = text_of(value, enter)
-    else:
-        text = cut(text)
-    text = "\n".join([text] + paths)
+    text = "\n".join([text_of(value, enter) if text is None else cut(text)] + paths)
     if session.shown is not None:
         session.guard([], "the form for people", enter, load("shown").take, session, value, data, text)
     return text

@@ -73,12 +73,9 @@ def pools(session, module):
     for pool in descriptors.found(session, module.Pool):
         if pool._state == module.RUN:
             pool._terminate.cancel()
-            own, pending, waiting = (pool._processes, pool._initializer, pool._initargs), pool._cache, []
-            if isinstance(pool, module.ThreadPool):
-                waiting += items_of(pool._inqueue)
-                pool.__init__(*own)
-            else:
-                pool.__init__(*own, pool._maxtasksperchild, pool._ctx)
+            own, pending, has_threads = (pool._processes, pool._initializer, pool._initargs), pool._cache, isinstance(pool, module.ThreadPool)
+            waiting = list(items_of(pool._inqueue)) if has_threads else ()
+            pool.__init__(*own, *(() if has_threads else (pool._maxtasksperchild, pool._ctx)))
             for job, result in pending.items():
                 tasks = [task for task in waiting if task[0] == job]
                 go_on(pool, job, result, tasks) if len(tasks) >= lacks(result) else fail_result(job, result)

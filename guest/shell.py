@@ -309,8 +309,7 @@ class Notebook:
         return value
 
     def timeit(self, options, source, line):
-        frame = sys._getframe(1)
-        timing.timeit(options, source, line, frame)
+        timing.timeit(options, source, line, sys._getframe(1))
 
     def cd(self, path):
         path = fill(path, sys._getframe(1)).strip("'\"")
