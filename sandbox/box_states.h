@@ -30,8 +30,8 @@ bool box_states_are_blind(const struct box *box);
 /* That reason, or NULL: it is notified of all, or the workspace is the sandbox's own. Static. */
 const char *box_states_unseen(const struct box *box);
 
-/* Whether undo takes edits back one by one (programs/keeper/edits.h): what programs do is told by
- * init, or what Python code does by the session. */
+/* Whether undo takes edits back one by one (programs/keeper/edits.h): init reports what programs
+ * do, or the session what its Python code does. */
 bool box_states_are_edits(const struct box *box);
 
 /* kept: how many paths of each kind; text: items as WIRE_KEPT_BACK describes, each with a NUL,

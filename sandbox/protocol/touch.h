@@ -12,6 +12,7 @@ enum { WIRE_TOUCH_PATHS = 3 };
 struct wire_touch {
     uint32_t state; /* that the call leads to */
     uint32_t number;
+    uint32_t answers; /* that init has given to this number before */
     uint32_t
         thread;  /* which does it: what it has done before is over. 0: the third path says that */
     uint32_t op; /* enum wire_touch_op */

@@ -56,9 +56,9 @@ struct session {
     struct {
         uint32_t at;     /* the state in which this session has left them */
         uint32_t goal;   /* the one that they are to be put back to; 0: none */
-        struct buf back; /* the files that were, each with a NUL; "" among them: any may be */
+        struct buf back; /* files that were, each with a NUL; "" among them: any may be */
         uint32_t kept[SESSION_FILES]; /* the states that the keeper keeps for it */
-        bool waiting; /* for the keeper: they are being put back, or checked before a run */
+        bool waiting; /* for the keeper: they are put back, or checked before a run */
     } files;
     uint64_t state_bytes;      /* of the current state; 0: small */
     struct history_state safe; /* the newest whose checkpoint has been there */
@@ -134,8 +134,7 @@ void session_explain_branch(const struct session *session);
 /* Frees a session without an interpreter and without a run. */
 void session_drop(struct session *session);
 
-/* session_interpreter.c */
-/* Starts the interpreter. */
+/* session_interpreter.c: starts the interpreter. */
 void session_start(struct session *session);
 /* Whether a branch must wait until its session has an interpreter again. */
 bool session_branch_waits(const struct session *session);
@@ -178,15 +177,14 @@ void session_packages_supply(struct session *session, const struct box_message *
 /* Drops the installation when SUPPLYING ends before it. */
 void session_packages_forget(struct session *session);
 
-/* session_files.c */
-/* Whether the keeper does not know yet that the current run begins, and the step that tells it. */
+/* session_files.c: whether the keeper does not know yet that the run begins, and how it learns. */
 bool session_files_are_unprepared(const struct session *session);
 void session_files_prepare(struct session *session);
 /* The current run has changed the state: it has made the files what they are. */
 void session_files_made(struct session *session);
-/* The number that the current run's processes carry: of its state of the files, or of its cell. */
+/* The number that the current run's processes carry: of its cell, or of its files if the keeper
+ * learns what it does to them as it happens, which the second says. */
 unsigned session_files_mark(const struct session *session);
-/* Whether the keeper wants to know it: what the run does to files is told to it as it happens. */
 bool session_files_are_edits(const struct session *session, const struct run *run);
 /* Returns a run, which has ended, to its caller, as soon as its changes of files are known. */
 void session_files_end(struct session *session, struct run *run);

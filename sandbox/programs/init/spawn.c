@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
 #include <sys/mman.h>
@@ -100,7 +101,8 @@ void keeper_start(struct init *init, const struct wire_request *request)
         const int theirs[] = {ends[0], greeting[0], second};
         init->processes.keeper = reply.pid;
         if (touches[0] >= 0) {
-            notify_tell(&init->notify, take_fd(&touches[0]), init->paths.work, answers);
+            int event_fd = init->config->own_workspace ? fcntl(watch_fd, F_DUPFD_CLOEXEC, 0) : -1;
+            notify_tell(&init->notify, take_fd(&touches[0]), event_fd, init->paths.work, answers);
         }
         reply_send_fds(&reply, theirs, second < 0 ? 2 : 3);
     } else {

@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/own.h"
+#include "sandbox/programs/keeper/changes.h"
 #include "sandbox/programs/keeper/keeper.h"
 
 #define BASE_NAME "base"

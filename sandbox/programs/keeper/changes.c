@@ -16,6 +16,7 @@
 #include "base/own.h"
 #include "base/quote.h"
 #include "sandbox/programs/common/content.h"
+#include "sandbox/programs/keeper/changes.h"
 #include "sandbox/programs/keeper/diff.h"
 #include "sandbox/programs/keeper/patch.h"
 #include "sandbox/programs/keeper/survey.h"

@@ -12,6 +12,7 @@
 #include "base/own.h"
 #include "base/path.h"
 #include "sandbox/programs/keeper/edits_follow.h"
+#include "sandbox/programs/keeper/scan.h"
 
 enum {
     EDITS = 100000, /* of a call */
@@ -20,23 +21,9 @@ enum {
 
 /* --- what a session reports --- */
 
-/* Whether somebody has the file open for writing. */
-static bool is_written(const struct keeper *keeper, const char *path)
-{
-    defer_close int fd = fd_open_beneath(keeper->work_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
-    return fd < 0 || fd_is_written(fd) != 0;
-}
-
 void edits_lose(struct keeper *keeper)
 {
     keeper->edits.lost_ns = clock_wall_ns();
-}
-
-static void set_toucher(const struct keeper *keeper, struct edit *edit)
-{
-    edit->thread = keeper->edits.thread;
-    edit->number = keeper->edits.number;
-    edit->answers = edit->thread ? keeper->edits.answers[edit->number] : 0;
 }
 
 /* An edit before which the facts were at the place that it changes. Owns `to`. */
@@ -54,7 +41,7 @@ static struct edit *edit_new(struct keeper *keeper, struct state *state, const c
         return NULL;
     }
     edit->to = to;
-    set_toucher(keeper, edit);
+    edit->by = keeper->edits.by;
     edit->state = state->id;
     edit->name_bytes = bytes;
     keeper->records.name_bytes += bytes;
@@ -112,7 +99,7 @@ static void doubt_names(const struct state *state, struct edit *edit,
 
 /* --- files that stay open from one call to the next --- */
 
-static void hold(struct keeper *keeper, const char *path, uint32_t owner, bool shared)
+bool edits_hold(struct keeper *keeper, const char *path, uint32_t owner, bool shared)
 {
     size_t at = KEEPER_HELD;
     for (size_t i = 0; i < KEEPER_HELD; i++) {
@@ -121,13 +108,15 @@ static void hold(struct keeper *keeper, const char *path, uint32_t owner, bool s
         } else if (keeper->edits.held[i].owner == owner &&
                    strcmp(keeper->edits.held[i].path, path) == 0) {
             keeper->edits.held[i].shared = keeper->edits.held[i].shared || shared;
-            return;
+            return true;
         }
     }
     if (at < KEEPER_HELD && (keeper->edits.held[at].path = strdup(path))) {
         keeper->edits.held[at].owner = owner;
         keeper->edits.held[at].shared = shared;
+        return true;
     }
+    return false;
 }
 
 /* They are there under other names too now. */
@@ -139,7 +128,8 @@ static void hold_moved(struct keeper *keeper, const char *path, const char *targ
         const char *rest = held ? path_behind(held, path) : NULL;
         if (rest && (size_t)snprintf(moved, sizeof moved, "%s%s%s", target, *rest ? "/" : "",
                                      rest) < sizeof moved) {
-            hold(keeper, moved, keeper->edits.held[i].owner, keeper->edits.held[i].shared);
+            (void)edits_hold(keeper, moved, keeper->edits.held[i].owner,
+                             keeper->edits.held[i].shared);
         }
     }
 }
@@ -239,7 +229,7 @@ static bool touch_again(const struct keeper *keeper, struct edit *edit,
     }
     edit->unsure = edit->unsure || (edit->ended && !apply_facts_alike(facts, &edit->to->facts));
     edit->touches++;
-    set_toucher(keeper, edit);
+    edit->by = keeper->edits.by;
     return true;
 }
 
@@ -288,7 +278,7 @@ static struct edit *edit_again(struct keeper *keeper, struct edit *edit, struct 
     }
     version_release(keeper, &edit->to);
     edit->to = to;
-    set_toucher(keeper, edit);
+    edit->by = keeper->edits.by;
     edit->mixed = true;
     edit->nothing = edit->ended = edit->resets = edit->held = false;
     edit->overs = edit->opens = edit->closes = 0;
@@ -385,8 +375,8 @@ static void touch_content(struct keeper *keeper, struct state *state, uint32_t o
         edit->inode = in_place ? facts.inode : 0;
         edit->mode = facts.mode & ACCESSPERMS;
         edit->beside = is_held(keeper, path);
-        edit->unsure = in_place && S_ISREG(facts.mode) && !keeper->own && !edit->beside &&
-                       is_written(keeper, path);
+        edit->unsure =
+            in_place && S_ISREG(facts.mode) && !edit->beside && place_is_written(keeper, path) != 0;
         edit->links = S_ISREG(facts.mode) ? links : op == WIRE_TOUCH_LINK ? 2 : 0;
         edit->file = facts.inode;
         state->edits.shares = state->edits.shares || (writes && edit->links > 1);
@@ -462,16 +452,23 @@ static const char *thread_next(struct keeper *keeper, const struct wire_touch *t
 
 void edits_touch(struct keeper *keeper, const struct wire_touch *touch)
 {
-    struct state *state = states_find_toucher(keeper, touch->state);
     const char *path = touch->paths;
     const char *target = path + strlen(path) + 1;
     const char *over = target + strlen(target) + 1;
-    edits_follow(keeper);
-    keeper->edits.thread = touch->number < NUMBERS && keeper->seen ? touch->thread : 0;
-    keeper->edits.number = touch->number;
     if (keeper->seen) {
         (void)write(keeper->watch.fd, &(uint64_t){1}, sizeof(uint64_t));
     }
+    bool numbered = touch->number < NUMBERS && keeper->seen;
+    keeper->edits.by = (struct toucher){
+        .thread = numbered ? touch->thread : 0, .number = touch->number, .answers = touch->answers};
+    if (keeper->own) {
+        keeper->touched.lost = keeper->touched.lost || touch->op == WIRE_TOUCH_UNKNOWN;
+        scan_touch(keeper, path, touch->state);
+        scan_touch(keeper, target, touch->state);
+        return;
+    }
+    struct state *state = states_find_toucher(keeper, touch->state);
+    edits_follow(keeper);
     if (!state) { /* of a fresh run or a branch, which have no undo */
         lose_without_state(keeper, touch->op, path, target);
         return;
@@ -525,7 +522,7 @@ void edits_begin(struct keeper *keeper, struct state *state)
         /* A state that has come back may have it open again: none is forgotten. */
         if (path && keeper->edits.held[i].owner == state->owner &&
             !edit_latest(keeper, state, path) && S_ISREG(edits_facts_at(keeper, path).mode) &&
-            is_written(keeper, path)) {
+            place_is_written(keeper, path) != 0) {
             touch_content(keeper, state, WIRE_TOUCH_WRITE, path, "");
             struct edit *edit = edit_latest(keeper, state, path);
             if (edit) {
@@ -534,204 +531,4 @@ void edits_begin(struct keeper *keeper, struct state *state)
             }
         }
     }
-}
-
-/* --- the end of a call --- */
-
-/* What the edit has replaced or removed is lost if there is no copy. What was written to in place
- * may be there for the most part: only what this session has made may hold the rest. What code has
- * made itself may hold what was lost before. */
-static void lose_unkept(struct keeper *keeper, struct state *state, const struct edit *edit)
-{
-    const struct version *from = edit->from;
-    const struct apply_facts *facts = &edit->to->facts;
-    bool in_place = edit->writes && facts->inode == from->facts.inode;
-    bool changes = edit->moves || edit->to->kind != KIND_FILE || !in_place ||
-                   facts->mtime_ns != from->facts.mtime_ns || facts->bytes != from->bytes;
-    if (from->kind != KIND_FILE || from->bytes == 0 || from->kept || !changes ||
-        (edit->to->kind == KIND_FILE && !edit->writes && !edit->mixed && !edit->moves) ||
-        (keeper->edits.lost_ns == 0 && edits_have_made(keeper, from))) {
-        return;
-    }
-    if (in_place && edit->to->bytes >= from->bytes) {
-        state->lost = true;
-    } else {
-        edits_lose(keeper);
-    }
-}
-
-/* What came has gone again. */
-static bool is_for_nothing(const struct edit *edit)
-{
-    return !edit->unsure && !edit->moves && edit->from->kind == KIND_NONE &&
-           edit->to->kind == KIND_NONE;
-}
-
-/* A file that the call has made under another name, and nobody knew it: its content came to where
- * it is. So what passed by the same temporary name has nothing to do with it. */
-static bool has_made_under(const struct edit *made, const struct edit *move)
-{
-    return !made->moves && !made->active && !made->unsure && !made->held && !made->linked &&
-           !made->shares && made->from->kind == KIND_NONE && made->to == move->to;
-}
-
-static void join_move(struct keeper *keeper, struct edits *edits, size_t at)
-{
-    struct edit *move = edits->list[at];
-    struct record *record = move->to->kind == KIND_FILE && !move->unsure && !move->active
-                                ? record_find(keeper, move->path)
-                                : NULL;
-    struct edit *made =
-        record && record->scratch.mark ? edits->list[record->scratch.mark - 1] : NULL;
-    if (!made || !has_made_under(made, move)) {
-        return;
-    }
-    free(move->path);
-    move->path = move->target;
-    move->target = NULL;
-    move->moves = false;
-    move->writes = made->writes;
-    move->mixed = true;
-    edits->list[record->scratch.mark - 1] = NULL;
-    record->scratch.mark = 0;
-    edit_free(keeper, made);
-}
-
-/* Two that follow each other at a name are one. In a directory something else may have happened
- * between them; and other names of the file hold what the first has led to. */
-static void join_content(struct keeper *keeper, struct edits *edits, struct edit *edit)
-{
-    struct record *record = record_find(keeper, edit->path);
-    struct edit *first =
-        record && record->scratch.mark ? edits->list[record->scratch.mark - 1] : NULL;
-    bool in_place = edit->writes && edit->links > 1;
-    if (!first || first->active || edit->active || first->unsure || edit->unsure || first->moves ||
-        first->held || first->linked || in_place || first->to != edit->from ||
-        (first->to->kind != KIND_FILE && first->to->kind != KIND_LINK)) {
-        return;
-    }
-    version_release(keeper, &edit->from);
-    edit->from = version_take(first->from);
-    edit->mixed = true;
-    edit->inode = 0;
-    edits->list[record->scratch.mark - 1] = NULL;
-    record->scratch.mark = 0;
-    edit_free(keeper, first);
-}
-
-/* Joins what has become of each file, also of one that was made under another name. */
-static void edits_join(struct keeper *keeper, struct edits *edits)
-{
-    size_t kept = 0;
-    for (size_t i = 0; i < edits->count; i++) {
-        if (edits->list[i]->moves) {
-            join_move(keeper, edits, i);
-        }
-        if (!edits->list[i]->moves) {
-            join_content(keeper, edits, edits->list[i]);
-        }
-        struct record *record = record_get(keeper, edit_place(edits->list[i]));
-        if (record) {
-            record->scratch.mark = (unsigned)i + 1;
-        }
-    }
-    for (size_t i = 0; i < edits->count; i++) {
-        struct edit *edit = edits->list[i];
-        struct record *record = edit ? record_find(keeper, edit_place(edit)) : NULL;
-        if (record) {
-            record->scratch.mark = 0;
-        }
-        if (edit && !edit->active && is_for_nothing(edit)) {
-            edit_free(keeper, edit);
-        } else if (edit) {
-            edits->list[kept++] = edit;
-        }
-    }
-    edits->count = kept;
-}
-
-static void end(struct keeper *keeper, struct state *state, bool finally)
-{
-    struct edits *edits = &state->edits;
-    size_t kept = 0;
-    if (edits->count == 0) {
-        return;
-    }
-    edits_follow(keeper);
-    for (size_t i = 0; i < edits->count; i++) {
-        struct edit *edit = edits->list[i];
-        if (edit->active &&
-            (finally || (!edit_is_coming(keeper, edit) && !edit_goes_on_open(keeper, edit)))) {
-            edit_resolve(keeper, edit);
-        }
-        state->late = state->late || edit->active;
-        if (edit->shares) {
-            (void)edit_see_shared(keeper, edit);
-        }
-        bool shared = keeper->seen && edit->writes && edit->unsure &&
-                      S_ISREG(edits_facts_at(keeper, edit_place(edit)).mode) &&
-                      edit_is_open(keeper, edit);
-        if (edit->held) {
-            struct apply_facts facts = edits_facts_at(keeper, edit_place(edit));
-            edit->rewritten = edit_is_rewritten(keeper, edit, &facts);
-        }
-        if (edit->held || shared) {
-            hold(keeper, edit_place(edit), state->owner, shared);
-        }
-        if (edit->nothing || (!edit->active && is_for_nothing(edit))) {
-            edit_free(keeper, edit);
-        } else {
-            lose_unkept(keeper, state, edit);
-            edits->list[kept++] = edit;
-        }
-    }
-    edits->count = kept;
-    edits_join(keeper, edits);
-    edits_forget_watches(keeper);
-}
-
-void edits_end(struct keeper *keeper, struct state *state)
-{
-    end(keeper, state, /* finally= */ false);
-}
-
-/* Returns whether it may still come. */
-static bool land(struct keeper *keeper, struct edit *edit)
-{
-    if (!edit->active || !edit_is_awaited(edit)) {
-        return false;
-    }
-    if (!edit_is_coming(keeper, edit)) {
-        edits_follow(keeper); /* what it has led to is reported by now */
-        if (edit_is_awaited(edit)) {
-            edit_resolve(keeper, edit);
-        }
-    }
-    return edit->active && edit_is_awaited(edit);
-}
-
-bool edits_land(struct keeper *keeper)
-{
-    bool more = false;
-    for (struct state *state = keeper->states; state; state = state->next) {
-        for (size_t i = 0; !state->open && state->late && i < state->edits.count; i++) {
-            more = land(keeper, state->edits.list[i]) || more;
-        }
-    }
-    return more;
-}
-
-void edits_resolve_late(struct keeper *keeper, struct state *state)
-{
-    end(keeper, state, /* finally= */ true);
-}
-
-void edits_drop(struct keeper *keeper, struct edits *edits)
-{
-    for (size_t i = 0; i < edits->count; i++) {
-        edit_deactivate(keeper, edits->list[i]);
-        edit_free(keeper, edits->list[i]);
-    }
-    free(edits->list);
-    *edits = (struct edits){};
 }

@@ -19,29 +19,27 @@
  * move is undone by a move. */
 
 struct edit {
-    bool moves;      /* from path to target; else the content at path changes */
-    bool unsure;     /* or nobody knows what it has led to */
-    bool writes;     /* the file is opened: what it becomes is known when it is closed */
-    bool mixed;      /* it is several, of which one may have written */
-    bool ended;      /* to was seen */
-    bool active;     /* its call runs, and nothing has come after it at its name */
-    bool nothing;    /* it has failed */
-    bool linked;     /* path is a further name of a file */
-    bool shares;     /* the same, and code has made the file */
-    bool resets;     /* code changes the mode while the file is open: it is not known yet */
-    uint32_t mode;   /* that the file has then, where it stays the same one */
-    unsigned links;  /* names of the file, */
-    uint64_t file;   /* and its inode, before the edit */
-    uint32_t thread; /* which has touched it last; 0: not known */
-    uint32_t number; /* of that touch, and how many with this number were answered before */
-    uint32_t answers;
-    bool held;      /* code still had it open when its call ended */
-    bool beside;    /* code has it open by more than this edit's openings */
-    bool contested; /* another call has opened it while this one ran */
-    bool rewritten; /* then its content is another one, and its facts are the same: a mapping */
-    bool undone;    /* it was taken back */
-    enum put fate;  /* scratch of edits_try(); and: */
-    bool looks;     /* what is in the directory that moves is what is there now */
+    bool moves;        /* from path to target; else the content at path changes */
+    bool unsure;       /* or nobody knows what it has led to */
+    bool writes;       /* the file is opened: what it becomes is known when it is closed */
+    bool mixed;        /* it is several, of which one may have written */
+    bool ended;        /* to was seen */
+    bool active;       /* its call runs, and nothing has come after it at its name */
+    bool nothing;      /* it has failed */
+    bool linked;       /* path is a further name of a file */
+    bool shares;       /* the same, and code has made the file */
+    bool resets;       /* code changes the mode while the file is open: it is not known yet */
+    uint32_t mode;     /* that the file has then, where it stays the same one */
+    unsigned links;    /* names of the file, */
+    uint64_t file;     /* and its inode, before the edit */
+    struct toucher by; /* which has touched it last */
+    bool held;         /* code still had it open when its call ended */
+    bool beside;       /* code has it open by more than this edit's openings */
+    bool contested;    /* another call has opened it while this one ran */
+    bool rewritten;    /* then its content is another one, and its facts are the same: a mapping */
+    bool undone;       /* it was taken back */
+    enum put fate;     /* scratch of edits_try(); and: */
+    bool looks;        /* what is in the directory that moves is what is there now */
     char *path;
     char *target;         /* of a move, else NULL */
     struct version *from; /* at path, of a move what it has replaced at target */

@@ -241,7 +241,7 @@ static void follow_event(struct keeper *keeper, struct edit *edit, uint32_t mask
         edit->closes += (mask & IN_CLOSE_WRITE) != 0;
         /* What is removed may have been open. */
         edit->unsure = edit->unsure || (edit->closes > edit->touches && !edit->beside &&
-                                        !keeper->own && edit->to->kind != KIND_NONE);
+                                        edit->to->kind != KIND_NONE);
         if (mask & IN_CLOSE_WRITE && edit->closes == edit->touches) {
             edit->ended = false;
             check_end(keeper, edit);
@@ -291,9 +291,7 @@ void edits_follow(struct keeper *keeper)
 /* Whether somebody can write to it. */
 bool edit_is_open(const struct keeper *keeper, const struct edit *edit)
 {
-    defer_close int fd =
-        fd_open_beneath(keeper->work_fd, edit_place(edit), O_RDONLY | O_NONBLOCK | O_NOCTTY);
-    return fd >= 0 && fd_is_written(fd) == 1;
+    return place_is_written(keeper, edit_place(edit)) == 1;
 }
 
 /* Whether it is not certain that a file is closed: somebody can write to it, or it was opened more
@@ -333,15 +331,21 @@ bool edit_is_awaited(const struct edit *edit)
 
 bool edit_is_coming(const struct keeper *keeper, const struct edit *edit)
 {
-    if (!edit->thread || !edit_is_awaited(edit)) {
-        return false;
-    }
-    if (__atomic_load_n(&keeper->edits.answers[edit->number], __ATOMIC_ACQUIRE) == edit->answers) {
-        return true; /* the call still waits for init */
-    }
+    return edit_is_awaited(edit) && toucher_is_coming(keeper, &edit->by);
+}
+
+bool toucher_is_coming(const struct keeper *keeper, const struct toucher *toucher)
+{
     char path[32];
     char text[512] = "";
-    (void)snprintf(path, sizeof path, "/proc/%u/stat", (unsigned)edit->thread);
+    if (!toucher->thread) {
+        return false;
+    }
+    if (__atomic_load_n(&keeper->edits.answers[toucher->number], __ATOMIC_ACQUIRE) ==
+        toucher->answers) {
+        return true; /* the call still waits for init */
+    }
+    (void)snprintf(path, sizeof path, "/proc/%u/stat", (unsigned)toucher->thread);
     bool known = fd_read_text_at(AT_FDCWD, path, text, sizeof text) > 0;
     const char *state = known ? strrchr(text, ')') : NULL;
     /* While it is in its call, it runs or waits as for a disk, proc(5). */
@@ -383,17 +387,15 @@ static unsigned count_readers(const struct apply_facts *facts)
 }
 
 /* Whether somebody else than code may have the file open. */
-static bool has_strangers(const struct keeper *keeper, const struct edit *edit,
-                          const struct apply_facts *facts)
+static bool has_unrelated(const struct edit *edit, const struct apply_facts *facts)
 {
-    return !keeper->own && edit->opens > edit->touches &&
-           edit->opens - edit->touches > count_readers(facts);
+    return edit->opens > edit->touches && edit->opens - edit->touches > count_readers(facts);
 }
 
 bool edit_goes_on_open(struct keeper *keeper, struct edit *edit)
 {
     struct apply_facts facts = facts_of(keeper, edit);
-    if (!keeper->seen || !edit->writes || edit->unsure || has_strangers(keeper, edit, &facts) ||
+    if (!keeper->seen || !edit->writes || edit->unsure || has_unrelated(edit, &facts) ||
         !is_expected(keeper, edit, &facts) || !edit_is_open(keeper, edit)) {
         return false;
     }
@@ -416,8 +418,7 @@ void edit_resolve(struct keeper *keeper, struct edit *edit)
         see(keeper, edit, &facts);
     }
     bool open = edit->writes && S_ISREG(facts.mode) && is_unclear(keeper, edit);
-    edit->unsure =
-        edit->unsure || edit->contested || (keeper->seen && has_strangers(keeper, edit, &facts));
+    edit->unsure = edit->unsure || edit->contested || (keeper->seen && has_unrelated(edit, &facts));
     open = open && !edit_goes_on_open(keeper, edit);
     /* Of several openings or closings at once inotify makes one. */
     if (keeper->seen && edit->writes && !edit->ended && !open &&

@@ -31,10 +31,15 @@ bool edit_see_shared(struct keeper *keeper, struct edit *edit);
 bool edit_is_awaited(const struct edit *edit);
 /* and the thread may be about to do it. */
 bool edit_is_coming(const struct keeper *keeper, const struct edit *edit);
+/* Whether the thread may be about to do what it has been allowed. */
+bool toucher_is_coming(const struct keeper *keeper, const struct toucher *toucher);
 /* Whether somebody can write to it. */
 bool edit_is_open(const struct keeper *keeper, const struct edit *edit);
 /* Whether code has the file open, and nobody else: it can change it after its call. Then notes what
  * it is now. */
 bool edit_goes_on_open(struct keeper *keeper, struct edit *edit);
+/* A call has left the file open. shared: somebody else may write to it too. Returns whether there
+ * was space. */
+bool edits_hold(struct keeper *keeper, const char *path, uint32_t owner, bool shared);
 /* No directory is watched any more, unless a call runs. */
 void edits_forget_watches(struct keeper *keeper);

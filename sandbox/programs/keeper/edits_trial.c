@@ -451,7 +451,7 @@ void edits_try(struct edits_outcome *outcome)
     } while (try_way(outcome));
 }
 
-/* Each failure looks at all edits: after a few, what has not been carried out stays. */
+/* Each failure checks all edits: after a few, what has not been carried out stays. */
 enum { GIVEN_UP = 16 };
 
 static void hold_rest(void *, struct edit *edit, bool back)

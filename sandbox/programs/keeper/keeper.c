@@ -14,6 +14,7 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/own.h"
+#include "sandbox/programs/keeper/changes.h"
 #include "sandbox/programs/keeper/edits.h"
 #include "sandbox/programs/keeper/keeper.h"
 #include "sandbox/programs/keeper/place.h"
@@ -26,8 +27,8 @@ void keeper_reply(const struct keeper *keeper, struct wire_reply *reply, const i
 {
     reply->event = WIRE_RESPONSE;
     reply->kept.watched = keeper->watch.on;
-    reply->kept.blind = keeper->too_many && keeper_has_edits(keeper);
-    reply->kept.held = edits_held(keeper);
+    reply->kept.blind = keeper->too_many && keeper_is_plain(keeper);
+    reply->kept.held = edits_held(keeper) + (uint32_t)keeper->touched.count;
     reply->kept.left_out = keeper->left_out;
     if (reply->id != 0 &&
         packet_send(keeper->socket_fd, reply, wire_reply_size(reply), fds, count, 0) < 0) {
@@ -101,7 +102,7 @@ static void tell_change(void *arg, const struct record *record, const struct ver
 {
     struct telling *telling = arg;
     const struct keeper *keeper = telling->keeper;
-    bool plain = keeper_has_edits(keeper);
+    bool plain = keeper_is_plain(keeper);
     telling->kept.changed++;
     rows_add(telling->rows, record, from,
              plain && !keeper_claims(keeper, record->path) ? ROW_DOUBTED : ROW_SURE);
@@ -274,7 +275,26 @@ static bool serve_touch(struct keeper *keeper, int fd, int flags)
         return false;
     }
     edits_touch(keeper, &touch);
-    return send(fd, &touch.number, sizeof touch.number, flags | MSG_NOSIGNAL) > 0;
+    return keeper->own || send(fd, &touch.number, sizeof touch.number, flags | MSG_NOSIGNAL) > 0;
+}
+
+/* In the sandbox's own workspace calls do not wait: what the server requests comes after all that
+ * was touched before. An answer tells init that there is space again. */
+static void serve_init(struct keeper *keeper)
+{
+    enum { MOST = 1024 }; /* more than a queue holds: code can fill it as fast */
+    struct pollfd more = {.fd = keeper->edits.touch_fd, .events = POLLIN};
+    bool goes_on = serve_touch(keeper, more.fd, 0);
+    for (unsigned i = 0; keeper->own && goes_on && i < MOST && poll(&more, 1, 0) > 0; i++) {
+        goes_on = serve_touch(keeper, more.fd, 0);
+    }
+    goes_on = goes_on &&
+              (!keeper->own ||
+               send(more.fd, &(uint32_t){0}, sizeof(uint32_t), MSG_DONTWAIT | MSG_NOSIGNAL) > 0 ||
+               errno == EAGAIN);
+    if (!goes_on) {
+        own_close(&keeper->edits.touch_fd);
+    }
 }
 
 /* Waits until there is a request of the server's, and serves sessions meanwhile: each waits for its
@@ -306,8 +326,8 @@ static void serve_sessions(struct keeper *keeper)
                 *fd = 0;
             }
         }
-        if (polled[3].revents && !serve_touch(keeper, keeper->edits.touch_fd, 0)) {
-            own_close(&keeper->edits.touch_fd);
+        if (polled[3].revents) {
+            serve_init(keeper);
         }
         if (polled[1].revents) {
             greet(keeper);
@@ -353,7 +373,7 @@ static bool keep_descriptors(struct keeper *keeper, const struct keeper_setup *s
     keeper->edits.touch_fd = fds[8];
     keeper->seen = keeper->edits.touch_fd >= 0;
     keeper->watch.on = keeper->seen;
-    keeper->edits.fd = keeper_has_edits(keeper) ? inotify_init1(IN_NONBLOCK | IN_CLOEXEC) : -1;
+    keeper->edits.fd = keeper_is_plain(keeper) ? inotify_init1(IN_NONBLOCK | IN_CLOEXEC) : -1;
     return keeper->socket_fd >= 0 && keeper->work_fd >= 0;
 }
 

@@ -27,7 +27,7 @@ enum {
     KEEPER_ROWS = 20,             /* changed files in a reply */
     KEEPER_CONNECTIONS = 64,
     KEEPER_KNOWN = 4096,
-    KEEPER_HELD = 256, /* files that stay open */
+    KEEPER_HELD = 1024, /* files that stay open */
 };
 
 /* --- states: what sessions can go back to --- */
@@ -37,6 +37,19 @@ struct step {
     struct version *from;
     struct version *to;
     bool unsure; /* another call ran at that time: whose change it is cannot be known */
+};
+
+/* Who has touched something, and is answered. */
+struct toucher {
+    uint32_t thread; /* 0: not known */
+    uint32_t number; /* of the touch, and how many with this number were answered before */
+    uint32_t answers;
+};
+
+struct touched {
+    char *path;
+    struct toucher by;
+    uint32_t state; /* of the call that has touched it */
 };
 
 struct edits {
@@ -89,8 +102,7 @@ struct keeper {
             bool shared;         /* the user could write to it at the same moment */
         } held[KEEPER_HELD];     /* files that calls left open: see edits_begin() */
         const uint32_t *answers; /* see keeper_setup */
-        uint32_t thread;         /* which touches something now, */
-        uint32_t number;         /* and the number of its touch */
+        struct toucher by;       /* that touches something now */
         int first;               /* numbers of the directories that inotify watches */
         int last;
         unsigned watches;
@@ -139,13 +151,14 @@ struct keeper {
         size_t count;
         bool lost; /* there was no memory for one */
     } filters;     /* of the next request */
+    struct {
+        struct touched *list;
+        size_t count;
+        size_t space;
+        bool lost;  /* anything may have been */
+        bool begun; /* there was a scan of all */
+    } touched;      /* since the last scan, where init tells of it and only code changes files */
 };
-
-/* scan.c: finds what each path is, into found and round of the records. Returns false when there
- * are too many entries. */
-bool scan(struct keeper *keeper);
-/* The record of one path, made if need be. NULL: no memory. */
-struct record *scan_record(struct keeper *keeper, const char *path);
 
 /* states.c: whose change it is that a scan finds. One that is as new as the start of a call belongs
  * to that call; where several calls ran at that time, none of them can take it back. */
@@ -205,21 +218,6 @@ void moves_begin(struct keeper *keeper, struct record *const *list, size_t count
 /* Gives the file of record->scratch.moved_from the record's path. 0 or -errno. */
 int moves_finish(struct keeper *keeper, struct record *record);
 
-/* changes.c: with --cow. */
-/* How many changes have a line in a list. Notices changes of the user's only where code has changed
- * something too. */
-unsigned changes_count(struct keeper *keeper);
-void changes_list(struct keeper *keeper, const struct wire_request *request);
-void changes_discard(struct keeper *keeper, const struct wire_request *request);
-void changes_collect(struct keeper *keeper, const struct wire_request *request);
-void changes_applied(struct keeper *keeper, const struct wire_request *request);
-
-/* base.c: facts of the user's files that outlive the server, in a file of the store. */
-/* Makes records of what is kept, without a version; base_loaded() drops what no scan has found. */
-void base_load(struct keeper *keeper);
-void base_loaded(struct keeper *keeper);
-void base_note(const struct keeper *keeper, const struct record *record);
-
 /* A state, or NULL; and one whose call runs: its code may be quicker than the server's request. */
 struct state *states_find(const struct keeper *keeper, uint32_t id);
 struct state *states_find_open(struct keeper *keeper, uint32_t id);
@@ -227,12 +225,11 @@ struct state *states_find_open(struct keeper *keeper, uint32_t id);
  * which runs now; or, where none does, the earlier call's. NULL: it is not kept. */
 struct state *states_find_toucher(struct keeper *keeper, uint32_t id);
 
-/* Whether undo takes back edits (edits.h), and not steps between scans: init tells of each, or the
- * workspace is a directory of the user's that is written through, where what a scan finds may be
- * their own work: it is listed, and never taken back. */
-static inline bool keeper_has_edits(const struct keeper *keeper)
+/* Whether the workspace is a directory of the user's that is written through: what a scan finds
+ * there may be their own work. It is listed, and never taken back: see edits.h. */
+static inline bool keeper_is_plain(const struct keeper *keeper)
 {
-    return (keeper->seen || !keeper->own) && !keeper->cow;
+    return !keeper->own && !keeper->cow;
 }
 
 /* What is scanned. */

@@ -81,6 +81,12 @@ bool place_content(int root_fd, const char *path, const struct apply_facts *fact
     return read_file(fd, facts, data);
 }
 
+int place_is_written(const struct keeper *keeper, const char *path)
+{
+    defer_close int fd = fd_open_beneath(keeper->work_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+    return fd < 0 ? fd : fd_is_written(fd);
+}
+
 bool place_has_content(const struct keeper *keeper, const char *path,
                        const struct apply_facts *facts, const struct version *version)
 {

@@ -24,6 +24,8 @@ bool place_content(int root_fd, const char *path, const struct apply_facts *fact
  * copy. */
 bool place_has_content(const struct keeper *keeper, const char *path,
                        const struct apply_facts *facts, const struct version *version);
+/* Whether somebody has it open or mapped for writing: 1, 0 or -errno. */
+int place_is_written(const struct keeper *keeper, const char *path);
 /* For a file that is being written or has no other name at the moment: ".write-", 16 digits. */
 enum { PLACE_TEMPORARY_NAME = 32 };
 void place_temporary_name(char out[PLACE_TEMPORARY_NAME]);

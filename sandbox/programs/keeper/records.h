@@ -50,6 +50,9 @@ struct record {
     bool noted;           /* facts were taken from a scan */
     bool stayed;          /* the same inode was there at the scan before */
     bool unread;          /* a directory that the last scan could not read */
+    bool listed;          /* by scan_touched() */
+    uint32_t maker;       /* state of the call that has touched it; 0: several have, */
+    uint32_t making;      /* before the scan of this round */
     struct {
         bool covers;   /* a whiteout or opaque directory with cover_facts hides what the user has
                           there */

@@ -18,7 +18,10 @@
 #include "base/own.h"
 #include "base/parse.h"
 #include "base/path.h"
+#include "sandbox/programs/keeper/changes.h"
+#include "sandbox/programs/keeper/edits_follow.h"
 #include "sandbox/programs/keeper/keeper.h"
+#include "sandbox/programs/keeper/scan.h"
 
 #define OPAQUE "user.overlay.opaque"
 #define ORIGIN "user.overlay.origin" /* of a file that was copied from the user's directory */
@@ -29,7 +32,12 @@ struct walk {
     int root_fd;
     bool unknown; /* what was in the current directory before: it could not be read */
     bool unread;  /* there is a directory that cannot be read */
-    bool hidden;  /* of the user's directory, below a whiteout: records of it, which are not seen */
+    bool linked;  /* a file that has other names was found */
+    bool some;    /* not below directories that were there before; and: */
+    struct record **found;
+    size_t found_count;
+    size_t found_space;
+    bool hidden; /* of the user's directory, below a whiteout: records of it, which are not seen */
     char **paths;
     size_t count;
     size_t space;
@@ -207,7 +215,7 @@ static bool is_left_out(const struct keeper *keeper, const char *name)
 {
     static const char *const names[] = {".git", ".hg",          ".svn",        ".venv", "venv",
                                         ".tox", "node_modules", "__pycache__", NULL};
-    return parse_is_among(name, names) && keeper_has_edits(keeper);
+    return parse_is_among(name, names) && keeper_is_plain(keeper);
 }
 
 /* Whether the user has removed the file that this one is a copy of, or the directory that it is in,
@@ -245,6 +253,18 @@ static bool is_mode_unknown(const struct keeper *keeper, const struct record *re
     return keeper->cow && S_ISDIR(facts->mode) && S_ISDIR(base->mode) &&
            ((facts->mode ^ base->mode) & ACCESSPERMS) &&
            (keeper->again || base->ctime_ns > keeper->seen_ns);
+}
+
+static void add_found(struct walk *walk, struct record *record)
+{
+    struct record **found =
+        list_grow(walk->found, walk->found_count, &walk->found_space, sizeof(struct record *));
+    walk->failed = walk->failed || !found;
+    if (found && !record->listed) {
+        found[walk->found_count++] = record;
+        record->listed = true;
+    }
+    walk->found = found ? found : walk->found;
 }
 
 static void take_entry(struct walk *walk, int dir_fd, const char *name, const char *path)
@@ -286,12 +306,15 @@ static void take_entry(struct walk *walk, int dir_fd, const char *name, const ch
     record->found = facts;
     record->found_links = (unsigned)st.st_nlink;
     record->round = keeper->round;
+    if (walk->some) {
+        add_found(walk, record);
+    }
     if (keeper->cow && !S_ISDIR(st.st_mode) && S_ISDIR(record->cow.base.mode)) {
         hide(walk, record, &facts);
     }
     if (S_ISDIR(st.st_mode) && is_left_out(keeper, name)) {
         keeper->left_out = true;
-    } else if (S_ISDIR(st.st_mode)) {
+    } else if (S_ISDIR(st.st_mode) && !(walk->some && record->stayed)) {
         record->unread = record->unread || (walk->unknown && !record->stayed);
         if (keeper->cow && is_opaque(dir_fd, name)) {
             hide(walk, record, &facts);
@@ -404,4 +427,162 @@ bool scan(struct keeper *keeper)
         keeper->whole_ns = began_ns < keeper->fresh_ns ? began_ns : keeper->fresh_ns;
     }
     return !walk.failed;
+}
+
+/* --- what calls have touched --- */
+
+enum { LAST = 256 };
+
+void scan_touch(struct keeper *keeper, const char *path, uint32_t state)
+{
+    const struct touched *last =
+        keeper->touched.count > 0 ? &keeper->touched.list[keeper->touched.count - 1] : NULL;
+    if (!*path || (last && last->state == state && strcmp(last->path, path) == 0)) {
+        return;
+    }
+    struct touched *list = list_grow(keeper->touched.list, keeper->touched.count,
+                                     &keeper->touched.space, sizeof *list);
+    char *copy = list && keeper->touched.count < KEEPER_RECORDS ? strdup(path) : NULL;
+    keeper->touched.list = list ? list : keeper->touched.list;
+    keeper->touched.lost = keeper->touched.lost || !copy;
+    if (copy) {
+        list[keeper->touched.count++] = (struct touched){copy, keeper->edits.by, state};
+    }
+}
+
+static bool has_left(const struct keeper *keeper, const struct record *record)
+{
+    return record->facts.mode && S_ISDIR(record->facts.mode) &&
+           (record->round != keeper->round || !record->stayed);
+}
+
+/* What is at path, and whether a directory has left it, with all that is in it. */
+static void take_path(struct walk *walk, const char *path, bool *ret_left)
+{
+    struct keeper *keeper = walk->keeper;
+    const char *name = NULL;
+    struct record *record = record_find(keeper, path);
+    if (!record || record->round != keeper->round) {
+        struct stat st;
+        defer_close int dir_fd = place_parent(walk->root_fd, path, &name);
+        if (dir_fd >= 0) {
+            take_entry(walk, dir_fd, name, path);
+        }
+        /* A scan of all knows what to make of directories that cannot be read. */
+        walk->failed =
+            walk->failed || dir_fd == -EACCES ||
+            (dir_fd >= 0 && fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 && errno == EACCES);
+        record = record_find(keeper, path);
+    }
+    if (record) {
+        add_found(walk, record);
+        *ret_left = *ret_left || has_left(keeper, record);
+        walk->linked = walk->linked || record->links > 1 || record->found_links > 1;
+    }
+}
+
+/* A file that was written to under one of its names has changed under all. */
+static void take_linked(struct keeper *, struct record *record, void *arg)
+{
+    bool left = false;
+    if (!record->listed && record->links > 1) {
+        take_path(arg, record->path, &left);
+    }
+}
+
+static void take_left(struct keeper *keeper, struct record *record, void *arg)
+{
+    char path[KEEPER_PATH_BYTES];
+    (void)memccpy(path, record->path, '\0', sizeof path);
+    while (!record->listed && path_cut_last(path)) {
+        const struct record *above = record_find(keeper, path);
+        if (above && above->listed && has_left(keeper, above)) {
+            add_found(arg, record);
+        }
+    }
+}
+
+static void set_maker(struct keeper *keeper, const struct touched *touched)
+{
+    struct record *record = record_find(keeper, touched->path);
+    if (record && record->listed) {
+        bool first = record->making != keeper->round;
+        record->maker = first || record->maker == touched->state ? touched->state : 0;
+        record->making = keeper->round;
+    }
+}
+
+/* Whether what was touched may still be to come. last: of threads, what each has touched last; from
+ * there on nothing that it has touched before is. */
+static bool may_come(const struct keeper *keeper, const struct touched *touched,
+                     uint32_t last[LAST])
+{
+    uint32_t *slot = &last[touched->by.thread % LAST];
+    bool over = *slot == touched->by.thread;
+    *slot = *slot ? *slot : touched->by.thread;
+    return !over && toucher_is_coming(keeper, &touched->by);
+}
+
+static bool may_change(const struct keeper *keeper, const char *path)
+{
+    struct record *record = record_find(keeper, path);
+    bool first = record && record->listed; /* once */
+    if (first) {
+        record->listed = false;
+    }
+    return first && record->round == keeper->round && S_ISREG(record->found.mode) &&
+           place_is_written(keeper, path) == 1;
+}
+
+/* Forgets what was touched, but for what may still be to come, and files that are open. */
+static void forget_touched(struct keeper *keeper)
+{
+    uint32_t last[LAST] = {};
+    size_t kept = keeper->touched.count;
+    for (size_t i = keeper->touched.count; i-- > 0;) {
+        struct touched touched = keeper->touched.list[i];
+        bool comes = may_come(keeper, &touched, last);
+        if (may_change(keeper, touched.path) || comes) {
+            keeper->touched.list[--kept] = touched;
+        } else {
+            free(touched.path);
+        }
+    }
+    memmove(keeper->touched.list, keeper->touched.list + kept,
+            (keeper->touched.count - kept) * sizeof *keeper->touched.list);
+    keeper->touched.count -= kept;
+}
+
+struct record **scan_touched(struct keeper *keeper, size_t *ret_count)
+{
+    struct walk walk = {.keeper = keeper, .root_fd = keeper->work_fd, .some = true};
+    bool left = false;
+    keeper->round++;
+    keeper->looks++;
+    keeper->entries = 0;
+    for (size_t i = 0; i < keeper->touched.count && !walk.failed; i++) {
+        char path[KEEPER_PATH_BYTES];
+        (void)snprintf(path, sizeof path, "%s", keeper->touched.list[i].path);
+        take_path(&walk, path, &left);
+        set_maker(keeper, &keeper->touched.list[i]);
+        while (path_cut_last(path)) { /* what has come or gone has changed the directories above */
+            take_path(&walk, path, &left);
+        }
+    }
+    walk_all(&walk);
+    if (walk.linked) {
+        records_each(keeper, take_linked, &walk);
+    }
+    if (left) {
+        records_each(keeper, take_left, &walk);
+    }
+    if (keeper->touched.count > 0) {
+        forget_touched(keeper);
+    }
+    for (size_t i = 0; i < walk.found_count; i++) {
+        walk.found[i]->listed = false;
+    }
+    keeper->touched.lost = walk.failed;
+    *ret_count = walk.failed ? 0 : walk.found_count;
+    return walk.found;
 }

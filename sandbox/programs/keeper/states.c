@@ -11,6 +11,7 @@
 #include "base/path.h"
 #include "sandbox/programs/keeper/edits.h"
 #include "sandbox/programs/keeper/keeper.h"
+#include "sandbox/programs/keeper/scan.h"
 
 /* --- the tree --- */
 
@@ -287,11 +288,17 @@ bool keeper_claims(const struct keeper *keeper, const char *path)
 }
 
 /* Adds the step to each call that may have made it. Returns whether there was memory. */
-static bool add_to_makers(const struct keeper *keeper, const struct noting *noting, int64_t at_ns,
+static bool add_to_makers(struct keeper *keeper, const struct noting *noting, int64_t at_ns,
                           struct step *step)
 {
     unsigned makers = 0;
     bool done = true;
+    const struct record *record = step->record;
+    bool known = keeper->seen && record->making == keeper->round && record->maker;
+    struct state *maker = known ? states_find_toucher(keeper, record->maker) : NULL;
+    if (maker) {
+        return state_append(maker, step);
+    }
     for (const struct state *state = keeper->states; state; state = state->next) {
         makers += may_have_made(noting, state, at_ns);
     }
@@ -331,13 +338,13 @@ static struct apply_facts facts_at(const struct keeper *keeper, struct record *r
 static bool advance(struct keeper *keeper, struct record *record, const struct apply_facts *facts,
                     const struct noting *noting, int64_t at_ns)
 {
-    struct version *version = keeper_has_edits(keeper)
+    struct version *version = keeper_is_plain(keeper)
                                   ? version_of(facts)
                                   : place_read(keeper, keeper_root(keeper), record->path, facts);
     if (!version) {
         return false;
     }
-    if (!keeper_has_edits(keeper)) { /* there the edits' versions are those that are known */
+    if (!keeper_is_plain(keeper)) { /* there the edits' versions are those that are known */
         version_seen_as(keeper, version, facts);
     }
     struct step step = {.record = record, .from = record->now, .to = version};
@@ -383,18 +390,47 @@ static int64_t seen_ns(const struct keeper *keeper, const struct noting *noting)
     return seen_ns;
 }
 
-static void look(struct keeper *keeper, struct noting *noting)
+static void see_root(struct keeper *keeper)
 {
     struct stat st;
+    keeper->root_ns = fstat(keeper_root(keeper), &st) == 0 ? apply_facts_of(&st).ctime_ns : 0;
+}
+
+/* Returns false where anything may have changed. */
+static bool note_touched(struct keeper *keeper, struct noting *noting)
+{
+    size_t count = 0;
+    if (!keeper->touched.begun || keeper->touched.lost || keeper->unread) {
+        keeper->touched.begun = true;
+        keeper->touched.lost = false;
+        return false;
+    }
+    if (keeper->touched.count == 0) {
+        return true;
+    }
+    struct record **list = scan_touched(keeper, &count);
+    see_root(keeper);
+    for (size_t i = 0; i < count; i++) {
+        note(keeper, list[i], noting);
+    }
+    free(list);
+    bool whole = !keeper->touched.lost;
+    keeper->touched.lost = false;
+    return whole;
+}
+
+static void look(struct keeper *keeper, struct noting *noting)
+{
     enum { SKIPPED = 32 };
-    if (keeper->seen) {
+    if (keeper->seen && keeper_is_plain(keeper)) {
         return;
     }
     if (keeper->skip > 0) {
-        keeper->skip -= !keeper_has_edits(keeper);
+        keeper->skip -= !keeper_is_plain(keeper);
         return;
     }
-    if (watch_is_quiet(&keeper->watch) && !noting->surely) {
+    if (keeper->seen ? note_touched(keeper, noting)
+                     : watch_is_quiet(&keeper->watch) && !noting->surely) {
         return;
     }
     int64_t calls_ns = seen_ns(keeper, noting);
@@ -404,8 +440,9 @@ static void look(struct keeper *keeper, struct noting *noting)
         keeper->skip = SKIPPED;
         return;
     }
-    keeper->root_ns = fstat(keeper_root(keeper), &st) == 0 ? apply_facts_of(&st).ctime_ns : 0;
+    see_root(keeper);
     records_each(keeper, note, noting);
+    keeper->watch.on = keeper->watch.on || keeper->seen;
 }
 
 void states_look(struct keeper *keeper)
@@ -489,7 +526,7 @@ int states_end(struct keeper *keeper, const struct keep_end *end, report_fn repo
     state->unseen = state->unseen || keeper->too_many || keeper->unread;
     state_compact(keeper, state);
     edits_end(keeper, state);
-    if (noting.failed || (keeper->too_many && !keeper_has_edits(keeper))) {
+    if (noting.failed || (keeper->too_many && !keeper_is_plain(keeper))) {
         state->parent = NULL; /* what is not whole is not gone back over */
     }
     for (size_t i = 0; i < state->count; i++) {
@@ -532,7 +569,8 @@ static void note_parents(struct keeper *keeper, const char *path)
 void states_note_path(struct keeper *keeper, const char *path)
 {
     struct record *record = NULL;
-    if (keeper->seen || keeper->skip > 0 || !apply_path_is_valid(path)) {
+    if ((keeper->seen && keeper_is_plain(keeper)) || keeper->skip > 0 ||
+        !apply_path_is_valid(path)) {
         return;
     }
     keeper->seen_ns = keeper->fresh_ns;

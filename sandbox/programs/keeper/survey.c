@@ -3,6 +3,7 @@
  * because changing a layer of a mounted overlay is undefined (filesystems/overlayfs.rst of
  * Linux). */
 #include "sandbox/programs/keeper/survey.h"
+#include "sandbox/programs/keeper/changes.h"
 
 #include <errno.h>
 #include <stdio.h>

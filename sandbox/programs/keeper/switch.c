@@ -167,7 +167,7 @@ static bool is_back(const struct keeper *keeper, const char *path, const struct 
     bool has_mode = version->kind == KIND_FILE || version->kind == KIND_DIRECTORY;
     return kind_of_mode(facts.mode) == version->kind &&
            (!has_mode || (facts.mode & 0777) == version->mode ||
-            version_is_at(version, &facts)) && /* it was put there without its ACL */
+            (version->kind == KIND_FILE && version_is_at(version, &facts))) && /* without its ACL */
            (!holds || has_content(keeper, path, &facts, version));
 }
 
@@ -287,13 +287,13 @@ int states_switch(struct keeper *keeper, const struct keep_switch *between, put_
         states_resolve_late(keeper, from->owner);
     }
     states_look_surely(keeper, NULL, NULL);
-    if (!from || !to || (keeper->too_many && !keeper_has_edits(keeper)) ||
+    if (!from || !to || (keeper->too_many && !keeper_is_plain(keeper)) ||
         !way_find(from, to, &way)) {
         return -ENOENT;
     }
     int unseen = keeper->too_many || keeper->unread ? STATES_UNSEEN : 0;
     way_each(&way, add_unseen, &unseen);
-    if (keeper_has_edits(keeper)) {
+    if (keeper_is_plain(keeper)) {
         return switch_edits(keeper, &way, done, arg) | unseen;
     }
     way_each(&way, switch_state, &switching);

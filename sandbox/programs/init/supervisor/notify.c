@@ -107,8 +107,11 @@ int notify_open(struct notify *notify, const struct notify_settings *settings)
     if (sizes.seccomp_notif > sizeof(union notification)) {
         return -E2BIG;
     }
-    *notify = (struct notify){
-        .settings = *settings, .tasks = UINT32_MAX, .touch.fd = -1, .touch.work_fd = -1};
+    *notify = (struct notify){.settings = *settings,
+                              .tasks = UINT32_MAX,
+                              .touch.fd = -1,
+                              .touch.work_fd = -1,
+                              .touch.event_fd = -1};
     for (unsigned i = 0; i < NOTIFY_WAITING; i++) {
         notify->waiting[i].to_fd = -1;
     }
@@ -207,14 +210,18 @@ static void serve_event(struct notify *notify, const struct epoll_event *event)
     }
 }
 
-void notify_tell(struct notify *notify, int fd, const char *workspace, uint32_t *answers)
+void notify_tell(struct notify *notify, int fd, int event_fd, const char *workspace,
+                 uint32_t *answers)
 {
     defer_close int tell_fd = fd;
+    defer_close int own_event_fd = event_fd;
     defer_close int work_fd = open(workspace, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (notify->fd >= 0 && work_fd >= 0 && watch_fd(notify, tell_fd, tell_fd) == 0) {
         own_close(&notify->touch.work_fd);
         notify->touch.work_fd = take_fd(&work_fd);
         notify->touch.fd = take_fd(&tell_fd);
+        own_close(&notify->touch.event_fd);
+        notify->touch.event_fd = take_fd(&own_event_fd);
         notify->touch.answers = answers;
     }
 }

@@ -81,7 +81,9 @@ struct notify {
     struct notify_pending pending[NOTIFY_PENDING];
     unsigned pending_next;
     struct {
-        int fd;            /* of the keeper; -1: there is none */
+        int fd;       /* of the keeper; -1: there is none */
+        int event_fd; /* -1: calls wait for the keeper. Else it is the only one who changes files
+                         with them, and need not know before: this tells that there was one */
         uint32_t *answers; /* to the calls at each place below; the keeper sees it too */
         int work_fd;       /* the workspace, which the user may move meanwhile */
         struct notify_touch waiting[NOTIFY_TOUCHES];
@@ -110,7 +112,8 @@ void notify_serve(struct notify *notify, int timeout_ms);
 /* From now on this keeper is notified of what changes files in the workspace. fd: a SOCK_SEQPACKET
  * for struct wire_touch, taken. answers: memory that both share, NOTIFY_TOUCHES numbers: by the
  * number of a touch, how many have been answered. */
-void notify_tell(struct notify *notify, int fd, const char *workspace, uint32_t *answers);
+void notify_tell(struct notify *notify, int fd, int event_fd, const char *workspace,
+                 uint32_t *answers);
 
 /* Lets this descriptor wake notify_serve(), too, when it is readable. 0 or -errno. */
 int notify_also(struct notify *notify, int fd);

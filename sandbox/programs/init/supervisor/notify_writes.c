@@ -394,6 +394,7 @@ static bool touch_send(struct notify *notify, struct notify_touch *waiting)
     touch.state = (uint32_t)tags.cell;
     touch.thread = (uint32_t)call.tid;
     touch.number = (uint32_t)(waiting - notify->touch.waiting);
+    touch.answers = notify->touch.answers[touch.number];
     size_t size = touch_of(&call, &touch);
     if (size == 0) {
         return false;
@@ -405,6 +406,25 @@ static bool touch_send(struct notify *notify, struct notify_touch *waiting)
     notify->touch.unsent -= !full && !waiting->sent;
     waiting->sent = !full;
     return sent > 0 || full;
+}
+
+/* The call goes on. */
+static void release(struct notify *notify, struct notify_touch *touch)
+{
+    const struct notify_call call = call_of(notify, touch);
+    uint32_t *answers = &notify->touch.answers[touch - notify->touch.waiting];
+    touch_free(notify, touch);
+    notify_carry_out(&call);
+    __atomic_fetch_add(answers, 1, __ATOMIC_RELEASE);
+}
+
+/* The same where it need not wait, once the keeper is to know. */
+static void release_ahead(struct notify *notify, struct notify_touch *touch)
+{
+    if (notify->touch.event_fd >= 0 && touch->sent) {
+        (void)write(notify->touch.event_fd, &(uint64_t){1}, sizeof(uint64_t));
+        release(notify, touch);
+    }
 }
 
 bool writes_tell(const struct notify_call *call)
@@ -429,17 +449,8 @@ bool writes_tell(const struct notify_call *call)
         touch_free(notify, touch);
         return false;
     }
+    release_ahead(notify, touch);
     return true;
-}
-
-/* The call goes on. */
-static void release(struct notify *notify, struct notify_touch *touch)
-{
-    const struct notify_call call = call_of(notify, touch);
-    uint32_t *answers = &notify->touch.answers[touch - notify->touch.waiting];
-    touch_free(notify, touch);
-    notify_carry_out(&call);
-    __atomic_fetch_add(answers, 1, __ATOMIC_RELEASE);
 }
 
 static void keeper_has_gone(struct notify *notify)
@@ -459,7 +470,7 @@ void writes_answered(struct notify *notify)
     while ((size = recv(notify->touch.fd, &number, sizeof number, MSG_DONTWAIT)) == sizeof number) {
         struct notify_touch *touch =
             number < NOTIFY_TOUCHES ? &notify->touch.waiting[number] : NULL;
-        if (touch && touch->listener_fd) {
+        if (touch && touch->listener_fd && notify->touch.event_fd < 0) {
             release(notify, touch);
         }
     }
@@ -469,8 +480,12 @@ void writes_answered(struct notify *notify)
     }
     for (unsigned i = 0; notify->touch.unsent > 0 && i < notify->touch.most; i++) {
         struct notify_touch *touch = &notify->touch.waiting[i];
-        if (touch->listener_fd && !touch->sent && !touch_send(notify, touch)) {
-            release(notify, touch);
+        if (touch->listener_fd && !touch->sent) {
+            if (touch_send(notify, touch)) {
+                release_ahead(notify, touch);
+            } else {
+                release(notify, touch);
+            }
         }
     }
 }

@@ -1,0 +1,18 @@
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct keeper;
+struct record;
+
+/* Finds what each path is, into found and round of the records. Returns false when there
+ * are too many entries. */
+bool scan(struct keeper *keeper);
+/* Where init reports each call that changes files, and only code does: notes what one touches. */
+void scan_touch(struct keeper *keeper, const char *path, uint32_t state);
+/* Finds what has become of that, instead of what each path is: records, each once, heap. Sets
+ * keeper->touched.lost where that is not known. What is still open for writing stays noted. */
+struct record **scan_touched(struct keeper *keeper, size_t *ret_count);
+/* The record of one path, made if need be. NULL: no memory. */
+struct record *scan_record(struct keeper *keeper, const char *path);
