@@ -84,10 +84,11 @@ void plan_set_environment(struct plan *plan, const struct box_spec *spec,
             plan->envp[n++] = plan_keep(plan, "PYTHONHASHSEED=%s", python->hash_seed);
         }
         /* Watchers of files look again and again, as there is no inotify(7). A checkpoint is a
-         * fork, in which gRPC's handlers hang or end the process. */
-        static const char *const fixed[] = {"CHOKIDAR_USEPOLLING=1", "WATCHPACK_POLLING=true",
-                                            "WATCHFILES_FORCE_POLLING=true",
-                                            "GRPC_ENABLE_FORK_SUPPORT=0"};
+         * fork, in which gRPC's handlers hang or end the process. The search for leaks at the end
+         * of a program needs ptrace(2), and fails the program without it. */
+        static const char *const fixed[] = {
+            "CHOKIDAR_USEPOLLING=1", "WATCHPACK_POLLING=true", "WATCHFILES_FORCE_POLLING=true",
+            "GRPC_ENABLE_FORK_SUPPORT=0", "ASAN_OPTIONS=detect_leaks=0"};
         for (unsigned i = 0; i < sizeof fixed / sizeof *fixed; i++) {
             plan->envp[n++] = fixed[i];
         }

@@ -263,7 +263,7 @@ INHERITED = [
            "'NUMEXPR', 'VECLIB')) and n not in {'PATH', 'HOME', 'USER', 'LOGNAME', 'SHELL', 'LANG', "
            "'TMPDIR', 'TERM', 'MPLBACKEND', 'VIRTUAL_ENV', 'LC_CTYPE', '_', 'PWD', 'SHLVL', "
            "'PIP_NO_INDEX', 'SANDPIPER_PYTHON', 'SANDPIPER_INSTALL', 'CHOKIDAR_USEPOLLING', 'WATCHPACK_POLLING', "
-           "'WATCHFILES_FORCE_POLLING', 'GRPC_ENABLE_FORK_SUPPORT'}))",
+           "'WATCHFILES_FORCE_POLLING', 'GRPC_ENABLE_FORK_SUPPORT', 'ASAN_OPTIONS'}))",
            r"\[\]"),
     # Without Landlock code can find the pipes of a session that is being opened.
     Attack("sockets_of_the_zygote",

@@ -281,6 +281,33 @@ class Undo(WrittenThrough):
                 self.assertEqual("not reverted" in line, bool(user), line)
                 self.assertEqual(self.read("a"), "first", line)
 
+    def test_a_name_that_code_could_not_open(self):
+        """It had no descriptor left, which no name tells: what the user makes there meanwhile is theirs."""
+        with self.start() as server:
+            self.assert_ok(server.python("x = 1"))
+            self.meanwhile(server, "import contextlib, os, resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (3, 512))\n"
+                                   "with contextlib.suppress(OSError): os.open('report', os.O_CREAT | os.O_WRONLY)\n"
+                                   "resource.setrlimit(resource.RLIMIT_NOFILE, (512, 512))", lambda: self.own("report", "user"))
+            line = self.undo(server)
+            if sees_writes():
+                self.assertEqual(self.read("report"), "user", line)
+
+    def test_files_of_several_names(self):
+        cases = ("open('a', 'w').close(); os.link('a', 'b')", "open('a', 'w').close(); os.link('a', 'b'); os.unlink('b')",
+                 "os.link('u', 'h'); open('h', 'w').write('code')", "os.link('u', 'h'); open('h', 'w').write('code'); os.unlink('u'); os.unlink('h')")
+        for code in cases if sees_writes() else ():
+            with self.subTest(code=code), self.start() as server:
+                self.own("u", "user")
+                self.assert_ok(server.python("import os"))
+                self.assert_ok(server.python(code))
+                line = self.undo(server)
+                self.assertEqual({path.name: path.read_text() for path in self.dir.iterdir()}, {"u": "user"}, line)
+        with self.start() as server:
+            self.assert_ok(server.python("import os"))
+            self.assert_ok(server.python("open('a', 'w').close()\nfor n in range(8000): os.link('a', f'l{n}')"))
+            line = self.undo(server)
+            self.assertEqual([path.name for path in self.dir.iterdir()] if sees_writes() else ["u"], ["u"], line)
+
     def test_long_names_leave_space_for_what_stays(self):
         names = [f"{number}{'n' * 240}" for number in range(9)]
         for name in names:

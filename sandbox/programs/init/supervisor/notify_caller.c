@@ -1,8 +1,11 @@
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -64,6 +67,22 @@ int caller_descriptor(const struct notify_call *call, int number)
     (void)snprintf(name, sizeof name, "fd/%d", number);
     int fd = caller_look(call, name, O_PATH);
     return fd == -ENOENT ? -EBADF : fd;
+}
+
+bool caller_has_space(const struct notify_call *call)
+{
+    struct rlimit limit = {};
+    struct stat st;
+    int fd = caller_look(call, "fd", O_RDONLY | O_DIRECTORY);
+    defer_closedir DIR *fds = fd_directory(fd);
+    if (!fds || prlimit(call->tid, RLIMIT_NOFILE, NULL, &limit) < 0 || fstat(fd, &st) < 0) {
+        return false;
+    }
+    rlim_t count = (rlim_t)st.st_size; /* 0 before Linux 6.2 */
+    while (st.st_size == 0 && count < limit.rlim_cur && fd_next_name(fds)) {
+        count++;
+    }
+    return count < limit.rlim_cur;
 }
 
 int caller_own_descriptor(const struct notify_call *call, const char *path)

@@ -160,11 +160,11 @@ static bool can_change_names(int directory_fd)
 }
 
 /* The same of open(2). */
-static bool opens(const struct named *named, int flags)
+static bool opens(const struct notify_call *call, const struct named *named, int flags)
 {
     struct stat st;
     if (fstatat(named->parent_fd, named->name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
-        return (flags & O_CREAT) && can_change_names(named->parent_fd);
+        return (flags & O_CREAT) && can_change_names(named->parent_fd) && caller_has_space(call);
     }
     bool refuses = (flags & O_CREAT) && (flags & O_EXCL);
     return !refuses && S_ISREG(st.st_mode) &&
@@ -200,10 +200,11 @@ struct reach {
     uint64_t *mount; /* out, of a rename; or NULL */
 };
 
-static bool can(const struct reach *reach, const struct named *named)
+static bool can(const struct notify_call *call, const struct reach *reach,
+                const struct named *named)
 {
     return reach->op == WIRE_TOUCH_ATTRIBUTE ||
-           (reach->op == WIRE_TOUCH_WRITE ? opens(named, reach->flags)
+           (reach->op == WIRE_TOUCH_WRITE ? opens(call, named, reach->flags)
                                           : can_change_names(named->parent_fd));
 }
 
@@ -247,7 +248,7 @@ static int place_of(const struct notify_call *call, int directory, uint64_t addr
     }
     if (r == 0) {
         r = below_work(call->notify, named.parent_fd, named.name, place);
-        r = r || can(reach, &named) ? r : -EACCES;
+        r = r || can(call, reach, &named) ? r : -EACCES;
     }
     (void)close(named.parent_fd);
     return r;

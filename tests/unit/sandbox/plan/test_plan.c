@@ -475,6 +475,7 @@ static void environment_is_built_from_nothing(void **)
         has_environment("PATH=/run/sandpiper/bin:/opt/py/bin:/usr/local/bin:/usr/bin:/bin:"
                         "/usr/local/sbin:/usr/sbin:/sbin"));
     assert_true(has_environment("GRPC_ENABLE_FORK_SUPPORT=0"));
+    assert_true(has_environment("ASAN_OPTIONS=detect_leaks=0"));
     assert_true(has_environment("CHOKIDAR_USEPOLLING=1"));
     assert_true(has_environment("SANDPIPER_PYTHON=/opt/py/bin/python3"));
     assert_true(has_environment("PIP_NO_INDEX=1"));
