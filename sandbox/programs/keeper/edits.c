@@ -355,8 +355,11 @@ static void touch_content(struct keeper *keeper, struct state *state, uint32_t o
     if (before) {
         edit_resolve(keeper, before);
     }
-    /* What is in a file that has other names is still there under those. */
-    bool goes_on = before && edit_goes_on(before, op, &facts) && !(writes && before->linked);
+    /* What is in a file that has other names is still there under those; and to remove a directory
+     * fails where it is not empty, or with unlink(2). */
+    bool apart =
+        (writes && before && before->linked) || (op == WIRE_TOUCH_REMOVE && S_ISDIR(facts.mode));
+    bool goes_on = before && edit_goes_on(before, op, &facts) && !apart;
     if ((op == WIRE_TOUCH_ATTRIBUTE || op == WIRE_TOUCH_REMOVE) && S_ISDIR(facts.mode)) {
         resolve_below(keeper, state, path); /* nobody may be able to look into it afterwards */
     }

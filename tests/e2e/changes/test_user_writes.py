@@ -308,6 +308,15 @@ class Undo(WrittenThrough):
             line = self.undo(server)
             self.assertEqual([path.name for path in self.dir.iterdir()] if sees_writes() else ["u"], ["u"], line)
 
+    def test_directories_that_could_not_be_removed(self):
+        for remove in ("os.unlink('d/e')", "os.rmdir('d')", "!rmdir d"):
+            with self.subTest(remove=remove), self.start() as server:
+                self.assert_ok(server.python("import contextlib, os"))
+                self.assert_ok(server.python("os.makedirs('d/e')\n" + (remove if remove[0] == "!" else
+                                             f"with contextlib.suppress(OSError): {remove}")))
+                line = self.undo(server)
+                self.assertFalse((self.dir / "d").exists(), line)
+
     def test_long_names_leave_space_for_what_stays(self):
         names = [f"{number}{'n' * 240}" for number in range(9)]
         for name in names:
