@@ -129,11 +129,12 @@ static struct state *child_of(const struct keeper *keeper, const struct state *s
     return child;
 }
 
-/* What it has done its children have in common: the way between them does not lead over it. */
+/* What it has done its children have in common: the way between them does not lead over it. And one
+ * whose call runs is to report only what that call does. */
 static bool is_crossing(const struct keeper *keeper, const struct state *state)
 {
     const struct state *child = child_of(keeper, state, NULL);
-    return child && child_of(keeper, state, child);
+    return child && (child->open || child_of(keeper, state, child));
 }
 
 static struct state *state_unused(const struct keeper *keeper)
