@@ -352,38 +352,54 @@ bool toucher_is_coming(const struct keeper *keeper, const struct toucher *touche
     return state && (strncmp(state, ") R", 3) == 0 || strncmp(state, ") D", 3) == 0);
 }
 
-/* How many openings only to read code has of the file, at different places in it. */
-static unsigned count_readers(const struct apply_facts *facts)
+/* Openings only to read that code has of a file, at different places in it. */
+struct readers {
+    uint64_t inode;
+    uint64_t places[8];
+    unsigned count;
+};
+
+static void add_reader(struct readers *readers, const char *info)
 {
-    enum { READERS = 8 };
-    uint64_t places[READERS];
-    unsigned count = 0;
-    defer_closedir DIR *processes = opendir("/proc");
-    for (const char *pid = NULL; count < READERS && (pid = fd_next_name(processes));) {
-        char path[64];
-        (void)snprintf(path, sizeof path, "/proc/%.20s/fd", pid);
-        defer_closedir DIR *fds = *pid >= '1' && *pid <= '9' ? opendir(path) : NULL;
-        for (const char *fd = NULL; count < READERS && (fd = fd_next_name(fds));) {
-            struct stat st;
-            char text[128] = "";
-            unsigned long long place = 0;
-            unsigned flags = O_PATH;
-            if (fstatat(dirfd(fds), fd, &st, 0) < 0 || st.st_ino != facts->inode) {
-                continue;
-            }
-            (void)snprintf(path, sizeof path, "/proc/%.20s/fdinfo/%.20s", pid, fd);
-            (void)fd_read_text_at(AT_FDCWD, path, text, sizeof text);
-            (void)sscanf(text, "pos: %llu flags: %o", &place, &flags);
-            bool known = (flags & (O_PATH | O_ACCMODE)) != O_RDONLY;
-            for (unsigned i = 0; i < count; i++) {
-                known = known || places[i] == place; /* by a fork, or a duplicate */
-            }
-            if (!known) {
-                places[count++] = place;
-            }
+    char text[128] = "";
+    unsigned long long place = 0;
+    unsigned flags = O_PATH;
+    (void)fd_read_text_at(AT_FDCWD, info, text, sizeof text);
+    (void)sscanf(text, "pos: %llu flags: %o", &place, &flags);
+    bool known = (flags & (O_PATH | O_ACCMODE)) != O_RDONLY;
+    for (unsigned i = 0; i < readers->count; i++) {
+        known = known || readers->places[i] == place; /* by a fork, or a duplicate */
+    }
+    if (!known && readers->count < sizeof readers->places / sizeof *readers->places) {
+        readers->places[readers->count++] = place;
+    }
+}
+
+static void add_readers_of(struct readers *readers, const char *pid)
+{
+    char path[64];
+    struct stat st;
+    (void)snprintf(path, sizeof path, "/proc/%.20s/fd", pid);
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    defer_closedir DIR *fds = fd_directory(fd);
+    for (const char *name = NULL; (name = fd_next_name(fds));) {
+        if (fstatat(fd, name, &st, 0) == 0 && st.st_ino == readers->inode) {
+            (void)snprintf(path, sizeof path, "/proc/%.20s/fdinfo/%.20s", pid, name);
+            add_reader(readers, path);
         }
     }
-    return count;
+}
+
+static unsigned count_readers(const struct apply_facts *facts)
+{
+    struct readers readers = {.inode = facts->inode};
+    defer_closedir DIR *processes = fd_directory(open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    for (const char *pid = NULL; (pid = fd_next_name(processes));) {
+        if (*pid >= '1' && *pid <= '9') {
+            add_readers_of(&readers, pid);
+        }
+    }
+    return readers.count;
 }
 
 /* Whether somebody else than code may have the file open. */
