@@ -119,7 +119,7 @@ class Fetch(Installers):
 
     def test_a_missing_compatible_wheel_is_reported(self):
         self.refused("no_wheel", "elsewhere", says="win_amd64")
-        self.refused("no_wheel", "future", says="needs Python >=3.99")
+        self.refused("no_wheel", "of-the-future", says="needs Python >=3.99")
         self.refused("no_wheel", "needs-source", says="--allow-sdist")
         Sdist("magic", backend="").save(directory)
         self.assertEqual(self.refused("no_wheel", "magic")["near"], ["python-magic"])

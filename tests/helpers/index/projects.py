@@ -28,7 +28,7 @@ def honest(directory):
         Wheel("lost-child", requires=["no-such-package"]),
         Wheel("spaced-one", files={"spaced/one/__init__.py": "", "spaced/_hidden.py": ""}),
         Wheel("spaced-two", files={"spaced/two/__init__.py": ""}),
-        Wheel("future", "3.0", python=">=3.99"),
+        Wheel("of-the-future", "3.0", python=">=3.99"),
         Wheel("elsewhere", "1.0", tag=OTHER_PLATFORM),
         Wheel("with-data", files={"with_data.py": "",
                                   "with_data-1.0.data/scripts/with-data": "#!python\nprint('ran')\n",
