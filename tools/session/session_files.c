@@ -131,8 +131,9 @@ static void list_names(char letter, uint32_t all, const char *text, size_t size,
     struct word_list list = {.out = out, .before = "", .most = SIZE_MAX};
     size_t most = buf_size(out) + LIST_BYTES;
     for (const char *at = NULL; (at = box_states_next(text, size, at));) {
-        bool fits = list.shown == 0 || buf_size(out) + strlen(at + 1) < most;
-        if (*at == letter && fits && word_list_next(&list)) {
+        bool is = *at == letter; /* else it may be empty, and the last */
+        if (is && (list.shown == 0 || buf_size(out) + strlen(at + 1) < most) &&
+            word_list_next(&list)) {
             (void)word_append(out, at + 1, strlen(at + 1));
         }
     }
