@@ -68,7 +68,7 @@ void session_files_prepare(struct session *session)
     /* Where the user or another run may have changed files too, the keeper looks first. */
     const struct box *box = keeping_box(session);
     bool looks = sessions->files_open > 0 || box_states_are_fresh(box) ||
-                 (is_written_through(sessions) && !box_states_are_quiet(box)) ||
+                 (box_states_are_edits(box) && !box_states_are_quiet(box)) ||
                  server_box_spec(sessions->server_box)->cow; /* a process that was left may have */
     sessions->files_open++;
     int r = box_states_begin(keeping_box(session), &call, looks ? session_prepared : NULL, session);
