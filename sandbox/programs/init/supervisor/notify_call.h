@@ -45,8 +45,8 @@ int caller_own_descriptor(const struct notify_call *call, const char *path);
 /* Opens what path names for the caller, O_PATH. dir_number as in openat(2). nofollow: opens a
  * symlink itself. */
 int caller_open(const struct notify_call *call, int dir_number, const char *path, bool nofollow);
-/* Whether it may have another descriptor. Where numbers above its limit are taken too, it may all
- * the same, and this says no. */
+/* Whether it may have another descriptor, or that is not known. Where numbers above its limit are
+ * taken too, it may all the same, and this says no. */
 bool caller_has_space(const struct notify_call *call);
 /* The process of a thread; 0: there is none. */
 pid_t caller_process(pid_t tid);
