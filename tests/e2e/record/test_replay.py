@@ -104,7 +104,9 @@ class Replay(Record):
             server.python("y = 2", session="other")
             server.python("y", session="other", restore="one")
             server.python("1", restore="none")
-            server.python("while True: pass", wait_s=0)
+            server.python("print('begun', flush=True)\nwhile True: pass", wait_s=0)
+            # One that is stopped before its code begins has no cell.
+            self.assertTrue(any("begun" in server.python("", job=2, wait_s=1).text for _ in range(60)))
             server.python("", job=2, stop=True)
             server.python("raise ValueError(x)")
         text = self.command("replay", self.path(), status=1)
