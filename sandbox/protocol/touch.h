@@ -3,7 +3,7 @@
 
 #include "base/limits.h"
 
-/* To the keeper, before code does something in a directory that is written through: from init,
+/* To the keeper, before code does something in the workspace: from init,
  * which is notified of every program's calls; or, where the kernel cannot do that, from a session,
  * of what its Python code does. The first message on the sessions' socket brings a connection
  * (SCM_RIGHTS) and says nothing; on that follow these. The keeper responds to each with its

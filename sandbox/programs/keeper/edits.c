@@ -458,9 +458,6 @@ void edits_touch(struct keeper *keeper, const struct wire_touch *touch)
     const char *path = touch->paths;
     const char *target = path + strlen(path) + 1;
     const char *over = target + strlen(target) + 1;
-    if (keeper->seen) {
-        (void)write(keeper->watch.fd, &(uint64_t){1}, sizeof(uint64_t));
-    }
     bool numbered = touch->number < NUMBERS && keeper->seen;
     keeper->edits.by = (struct toucher){
         .thread = numbered ? touch->thread : 0, .number = touch->number, .answers = touch->answers};
@@ -469,6 +466,9 @@ void edits_touch(struct keeper *keeper, const struct wire_touch *touch)
         scan_touch(keeper, path, touch->state);
         scan_touch(keeper, target, touch->state);
         return;
+    }
+    if (keeper->seen) { /* in the sandbox's own workspace init has done that */
+        (void)write(keeper->watch.fd, &(uint64_t){1}, sizeof(uint64_t));
     }
     struct state *state = states_find_toucher(keeper, touch->state);
     edits_follow(keeper);

@@ -51,8 +51,8 @@ void edit_deactivate(struct keeper *keeper, struct edit *edit)
 }
 
 /* The state's latest edit that ends at the name. */
-struct edit *edit_active(struct keeper *keeper, const struct state *state, int watch,
-                         const char *name)
+static struct edit *edit_active(struct keeper *keeper, const struct state *state, int watch,
+                                const char *name)
 {
     struct edit *edit = *bucket_of(keeper, watch, name);
     while (edit && (edit->state != state->id || edit->watch != watch ||

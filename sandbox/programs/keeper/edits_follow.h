@@ -9,9 +9,6 @@ int edits_watch(struct keeper *keeper, const char *path, uint64_t *ret_inode);
 /* From here on events at the edit's name are about it; until it is resolved. */
 void edit_activate(struct keeper *keeper, struct edit *edit);
 void edit_deactivate(struct keeper *keeper, struct edit *edit);
-/* The state's latest active edit that ends at the name, or NULL. */
-struct edit *edit_active(struct keeper *keeper, const struct state *state, int watch,
-                         const char *name);
 /* The active edits at all names of a bucket, this among them: of each state. */
 struct edit *edits_at(struct keeper *keeper, int watch, const char *name);
 struct edit *edit_latest(struct keeper *keeper, const struct state *state, const char *path);

@@ -1,7 +1,6 @@
 /* Takes edits back, and repeats them: see edits.h. */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -33,13 +32,8 @@ static struct record *mention(struct edits_outcome *outcome, const char *path)
 
 void edits_outcome_add(struct edits_outcome *outcome, const char *path, enum put put)
 {
-    char git[KEEPER_PATH_BYTES];
-    size_t size = put == PUT_STAYS ? apply_path_git_size(path) : 0; /* it stays as a whole */
-    if (size > 0 && size < sizeof git) {
-        (void)snprintf(git, sizeof git, "%.*s", (int)size, path);
-        path = git;
-    }
-    struct record *record = mention(outcome, path);
+    const struct record *git = put == PUT_STAYS ? edits_git_record(outcome->keeper, path) : NULL;
+    struct record *record = mention(outcome, git ? git->path : path);
     if (record && put_is_back((enum put)(record->scratch.mark - 1))) {
         record->scratch.mark = 1 + (unsigned)put;
     }

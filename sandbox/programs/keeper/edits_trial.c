@@ -390,9 +390,7 @@ struct spreading {
     bool more;
 };
 
-/* A repository is whole or it is none: what its files refer to lies in others of them. The record
- * of the git directory that the path is in, or NULL. */
-static struct record *git_record(struct keeper *keeper, const char *path)
+struct record *edits_git_record(struct keeper *keeper, const char *path)
 {
     char git[KEEPER_PATH_BYTES];
     size_t size = apply_path_git_size(path);
@@ -409,7 +407,7 @@ static void spread(void *arg, struct edit *edit, bool)
     struct keeper *keeper = spreading->keeper;
     struct record *record = record_get(keeper, edit->path);
     struct record *target = edit->target ? record_get(keeper, edit->target) : NULL;
-    struct record *git = git_record(keeper, edit_place(edit));
+    struct record *git = edits_git_record(keeper, edit_place(edit));
     bool held = edit->fate != PUT_BACK || (record && record->scratch.held) ||
                 (git && git->scratch.held) || (target && target->scratch.held) ||
                 edits_is_below_awaited(keeper, edit->path, /* held= */ true) ||

@@ -15,6 +15,10 @@ void edits_try(struct edits_outcome *outcome);
  * paths. */
 void edits_give_up(struct edits_outcome *outcome, struct edit *edit, enum put put);
 
+/* A repository is whole or it is none: what its files refer to lies in others of them. The record
+ * of the git directory that the path is in, or NULL. */
+struct record *edits_git_record(struct keeper *keeper, const char *path);
+
 /* Whether something is to come to the name of a directory above path; held: but is held. */
 bool edits_is_below_awaited(const struct keeper *keeper, const char *path, bool held);
 

@@ -14,10 +14,10 @@
  *
  * In a sandbox with namespaces only signals are notified, where Landlock has no scopes for them.
  *
- * Where the workspace is written through, each call that changes files is notified too, at every
- * level: the keeper is notified and copies what is there, and then the call goes on
- * (notify_writes.c). That protects nothing, so it may be hidden: a thread that changes the path
- * meanwhile only hides its write from undo.
+ * Without --cow each call that changes files is notified too, at every level, and init reports it
+ * to the keeper (notify_writes.c). Where the workspace is written through, it waits until the
+ * keeper has copied what is there; in the sandbox's own it goes on at once. That protects nothing,
+ * so it may be hidden: a thread that changes the path meanwhile only hides its write from undo.
  *
  * The caller is hostile. While it blocks, its other threads change its memory, descriptors and
  * directories; it may be killed, and its number reused. So each thing is checked once, held by a
@@ -82,8 +82,8 @@ struct notify {
     unsigned pending_next;
     struct {
         int fd;       /* of the keeper; -1: there is none */
-        int event_fd; /* -1: calls wait for the keeper. Else it is the only one who changes files
-                         with them, and need not know before: this tells that there was one */
+        int event_fd; /* in the sandbox's own workspace: counts calls, which do not wait for the
+                         keeper; else -1 */
         uint32_t *answers; /* to the calls at each place below; the keeper sees it too */
         int work_fd;       /* the workspace, which the user may move meanwhile */
         struct notify_touch waiting[NOTIFY_TOUCHES];
@@ -110,8 +110,8 @@ int notify_take(struct notify *notify, int listener_fd);
 void notify_serve(struct notify *notify, int timeout_ms);
 
 /* From now on this keeper is notified of what changes files in the workspace. fd: a SOCK_SEQPACKET
- * for struct wire_touch, taken. answers: memory that both share, NOTIFY_TOUCHES numbers: by the
- * number of a touch, how many have been answered. */
+ * for struct wire_touch, taken, and so is event_fd: see above. answers: memory that both share,
+ * NOTIFY_TOUCHES numbers: by the number of a touch, how many have been answered. */
 void notify_tell(struct notify *notify, int fd, int event_fd, const char *workspace,
                  uint32_t *answers);
 

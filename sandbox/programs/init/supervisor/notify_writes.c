@@ -1,4 +1,4 @@
-/* Calls that change files where the workspace is written through: see notify.h. */
+/* Calls that change files in the workspace: see notify.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
