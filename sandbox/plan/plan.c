@@ -10,6 +10,7 @@
 #include "sandbox/host/host_facts.h"
 #include "sandbox/host/python.h"
 #include "sandbox/plan/plan_parts.h"
+#include "sandbox/protocol/selftest_record.h"
 #include "sandbox/spec/spec.h"
 #include "sandbox/workspace/store.h"
 
@@ -101,8 +102,7 @@ const char *const plan_etc_shared[] = {
     "/var/lib/texmf",
     NULL,
 };
-static const char *const devices[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random",
-                                      "/dev/urandom"};
+static const char *const devices[] = SELFTEST_DEVICES;
 
 /* An overlay's layers, while the root is built. mountinfo shows these names to code, not the host's
  * (step PLAN_OVERLAY). */

@@ -80,6 +80,12 @@ enum { SELFTEST_LIMITS = 12, SELFTEST_MAGIC = 0x50524f46 };
 /* In the flags of a data directory: it exists. */
 #define SELFTEST_DATA_THERE (1ULL << 63)
 
+/* The machine's device nodes that code has, each mounted read-only. */
+#define SELFTEST_DEVICES                                                                           \
+    {                                                                                              \
+        "/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"                       \
+    }
+
 struct selftest_record {
     uint32_t magic;
     int32_t step;  /* of the confinement, enum wire_step; if set, the rest is empty */

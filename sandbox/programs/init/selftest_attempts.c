@@ -143,8 +143,7 @@ static void add_uncovered(struct selftest_record *record, const char *name)
 /* The machine's nodes: what is written to them is no matter, but their modes are all users'. */
 static void check_devices(struct selftest_record *record)
 {
-    static const char *const devices[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random",
-                                          "/dev/urandom"};
+    static const char *const devices[] = SELFTEST_DEVICES;
     struct stat st;
     for (unsigned i = 0; i < sizeof devices / sizeof *devices; i++) {
         if (stat(devices[i], &st) == 0 && chmod(devices[i], st.st_mode & 07777) == 0) {
