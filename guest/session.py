@@ -178,6 +178,7 @@ class Session:
 
     def note_signals(self):
         self.may_handle_signals = True
+        load("repeats").begin(IMPORTED["_signal"], IMPORTED["os"])
 
     def execute(self, text, name, settings):
         codes, self.flags, self.has_value, self.statements = language.compile_cell(text, name, self.flags)

@@ -9,7 +9,10 @@ installed already.
 
 What it prints into a pipe leaves it line by line: the output of a call is a pipe, and has what a program had printed
 before it was killed.
+
+Where it handles signals, calls that these end only in this sandbox are repeated: see repeats.py.
 """
+import _signal
 import os
 import stat
 import sys
@@ -112,6 +115,13 @@ def refuse(text):
     os._exit(1)
 
 
+def repeat_interrupted(directory):
+    names = {}
+    with open(directory + "/repeats.py", encoding="utf-8") as file:
+        exec(compile(file.read(), file.name, "exec"), names)
+    names["begin"](_signal, os)
+
+
 own = os.path.dirname(__file__)
 sys.path[:] = [entry for entry in sys.path if entry != own]
 del sys.modules[__name__]
@@ -120,6 +130,7 @@ try:
         sys.stdout.reconfigure(line_buffering=True)
 except (OSError, AttributeError):  # it has no stdout
     pass
+repeat_interrupted(os.path.dirname(own))
 try:
     import sitecustomize  # the next one; where there is none, site expects this ImportError
 finally:

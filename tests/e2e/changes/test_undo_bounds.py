@@ -14,8 +14,34 @@ from traces import descendants
 from undoing import KILL, MIB, InDirectory, InMemory, WithCow
 
 
+# Each turn ends with the names as they were.
+SIGNALS = """import os, pickle, shutil, signal
+came = []
+signal.signal(signal.SIGALRM, lambda *_: came.append(1))
+signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
+while len(came) < 400:
+    os.rename('a', 'b'); os.replace('b', 'a'); os.chmod('a', 0o600); os.utime('a'); os.truncate('a', 1)
+    os.mkdir('d'); os.symlink('a', 'd/l'); os.link('a', 'd/k'); os.unlink('d/l'); os.remove('d/k'); os.rmdir('d')
+signal.setitimer(signal.ITIMER_REAL, 0)
+whole = os.unlink in os.supports_dir_fd and pickle.loads(pickle.dumps(os.rename)) is os.rename
+os.mkdir('d'); os.mkdir('d/e'); shutil.rmtree('d')
+print('came', whole, sorted(os.listdir()))
+"""
+
+
 class Bounds:
     """The cases. A class below chooses the workspace."""
+
+    def test_signals_end_no_call(self):
+        with self.server() as server:
+            self.assert_ok(server.python(f"open('a', 'w').write('first'); open('s.py', 'w').write({SIGNALS!r})"))
+            result = server.python(SIGNALS)
+            self.assertEqual(result.output, "came True ['a', 's.py']")
+            self.assertEqual(server.python("!python s.py").output, "came True ['a', 's.py']")
+            text = server.python("os.rename('none', 'other')").text
+            self.assertIn("FileNotFoundError: [Errno 2] No such file or directory: 'none' -> 'other'", text)
+            self.assertNotIn("repeats", text)
+            self.assertNotIn("in __call__", text)
 
     def test_what_is_above_the_bound_is_named(self):
         with self.server("--undo-files", "1M") as server:
