@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 MODULES = ("base", "schema", "rpc", "sandbox", "guest", "tools", "bridge", "cli")
-MAX_LINES = {".c": 600, ".h": 250, ".py": 600}
+MAX_LINES = {".c": 900, ".h": 300, ".py": 600}
 # Tests and their tables may be longer.
 LONGER = {"tests/e2e", "tests/escape", "tests/unit"}
 
