@@ -13,7 +13,8 @@ void changes_discard(struct keeper *keeper, const struct wire_request *request);
 void changes_collect(struct keeper *keeper, const struct wire_request *request);
 void changes_applied(struct keeper *keeper, const struct wire_request *request);
 
-/* base.c: facts of the user's files that outlive the server, in a file of the store. */
+/* --- the base: facts of the user's files that outlive the server, in a file of the store --- */
+
 /* Makes records of what is kept, without a version; base_loaded() drops what no scan has found. */
 void base_load(struct keeper *keeper);
 void base_loaded(struct keeper *keeper);

@@ -38,7 +38,7 @@ struct edit {
     bool contested;    /* another call has opened it while this one ran */
     bool rewritten;    /* then its content is another one, and its facts are the same: a mapping */
     bool undone;       /* it was taken back */
-    enum put fate;     /* scratch of edits_try(); and: */
+    enum put fate;     /* scratch of edits_switch(); and: */
     bool looks;        /* what is in the directory that moves is what is there now */
     char *path;
     char *target;         /* of a move, else NULL */
@@ -99,6 +99,8 @@ struct edits_outcome {
     unsigned given_up; /* edits that could not be carried out although it seemed so */
     bool returns;      /* what was carried out goes where it was: that takes no content away */
 };
+/* The version of nothing. */
+struct version *edits_none(void);
 /* Takes the edits back, or repeats them, and adds what has become of each path. */
 void edits_switch(struct edits_outcome *outcome);
 void edits_outcome_add(struct edits_outcome *outcome, const char *path, enum put put);
@@ -118,3 +120,27 @@ bool edits_have_made(const struct keeper *keeper, const struct version *version)
 /* A row of the status line for each. */
 struct rows;
 void edits_rows(const struct edits *edits, struct rows *rows);
+
+/* --- inside of edits*.c: the edits of calls that run, by what inotify reports of their names ---
+ */
+
+/* What is at path; mode 0: nothing. */
+struct apply_facts edits_facts_at(const struct keeper *keeper, const char *path);
+/* Watches the directory that path is in. Returns its number, -1: not watched, and its inode. */
+int edits_watch(struct keeper *keeper, const char *path, uint64_t *ret_inode);
+/* From here on events at the edit's name are about it; until it is resolved. */
+void edit_activate(struct keeper *keeper, struct edit *edit);
+void edit_deactivate(struct keeper *keeper, struct edit *edit);
+/* The active edits at all names of a bucket, this among them: of each state. */
+struct edit *edits_at(struct keeper *keeper, int watch, const char *name);
+struct edit *edit_latest(struct keeper *keeper, const struct state *state, const char *path);
+/* Whether nothing has changed at all: the call of the system failed. facts: at the edit's end. */
+bool edit_is_void(const struct keeper *keeper, const struct edit *edit,
+                  const struct apply_facts *facts);
+/* The call has ended, or goes on with something else at the same name. */
+void edit_resolve(struct keeper *keeper, struct edit *edit);
+/* Whether the thread may be about to do what it has been allowed. */
+bool toucher_is_coming(const struct keeper *keeper, const struct toucher *toucher);
+/* A call has left the file open. shared: somebody else may write to it too. Returns whether there
+ * was space. */
+bool edits_hold(struct keeper *keeper, const char *path, uint32_t owner, bool shared);

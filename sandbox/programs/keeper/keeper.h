@@ -6,7 +6,7 @@
 
 #include "sandbox/programs/keeper/place.h"
 #include "sandbox/programs/keeper/records.h"
-#include "sandbox/programs/keeper/watch.h"
+#include "sandbox/programs/keeper/scan.h"
 #include "sandbox/protocol/apply_journal.h"
 #include "sandbox/protocol/init_protocol.h"
 
@@ -196,8 +196,6 @@ struct way {
     struct state *above;
     struct state *to;
 };
-/* False: they have nothing in common. */
-bool way_find(struct state *from, struct state *to, struct way *ret);
 /* Calls fn for each state of the way, in order. back: the state is left, and not come to. */
 typedef void (*way_fn)(void *arg, struct state *state, bool back);
 void way_each(const struct way *way, way_fn fn, void *arg);
@@ -207,16 +205,6 @@ enum { STATES_LOST = 1, STATES_UNSEEN = 2 };
 int states_switch(struct keeper *keeper, const struct keep_switch *between, put_fn done, void *arg);
 /* The path is no longer what any call has made of it. */
 void states_foreign(struct keeper *keeper, struct record *record);
-
-/* moves.c: a file that was not copied goes back by its name, if another path still has it. */
-/* Takes the files that are wanted elsewhere from their paths. Of a file that has changed since, the
- * last name stays. */
-/* With --cow: whether the user's file still is what the record is to become. */
-bool moves_is_below(const struct keeper *keeper, const struct record *record,
-                    struct apply_facts *ret_lower);
-void moves_begin(struct keeper *keeper, struct record *const *list, size_t count);
-/* Gives the file of record->scratch.moved_from the record's path. 0 or -errno. */
-int moves_finish(struct keeper *keeper, struct record *record);
 
 /* A state, or NULL; and one whose call runs: its code may be quicker than the server's request. */
 struct state *states_find(const struct keeper *keeper, uint32_t id);

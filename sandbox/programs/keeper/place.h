@@ -6,7 +6,7 @@
 struct keeper;
 struct version;
 
-/* place.c, place_put.c: no function follows a symlink, and none leaves the directory at root_fd. */
+/* place.c: no function follows a symlink, and none leaves the directory at root_fd. */
 /* The directory that path is in, as O_PATH; *ret_name: the last part. A descriptor or -errno. */
 int place_parent(int root_fd, const char *path, const char **ret_name);
 /* 0, with mode 0 where there is nothing, or -errno. ret_links may be NULL. */

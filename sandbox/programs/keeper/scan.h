@@ -2,6 +2,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct keeper;
 struct record;
@@ -16,3 +17,19 @@ void scan_touch(struct keeper *keeper, const char *path, uint32_t state);
 struct record **scan_touched(struct keeper *keeper, size_t *ret_count);
 /* The record of one path, made if need be. NULL: no memory. */
 struct record *scan_record(struct keeper *keeper, const char *path);
+
+/* --- whether a scan is needed --- */
+
+/* Tells that nothing has happened in a directory since the last scan, so that the next one can be
+ * left out, inotify(7). It watches each directory that a scan reads, before it reads it. Where not
+ * everything is reported it is off, and each call is scanned. */
+struct watch {
+    int fd;  /* an inotify instance, which the server polls too; -1: off */
+    bool on; /* whatever changes after the last scan is reported */
+    dev_t device;
+    unsigned directories;
+    int last; /* the number of the latest one */
+};
+
+/* Whether nothing has changed since the last scan began. Forgets what has. */
+bool watch_is_quiet(struct watch *watch);
