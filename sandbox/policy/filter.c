@@ -197,7 +197,7 @@ int filter_build_uncounted(struct filter_program *ret_filter, struct fail *ret_f
     r = r ? r
           : seccomp_rule_add(context, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(fcntl), 1,
                              SCMP_A1(SCMP_CMP_MASKED_EQ, FILTER_LOW_32, F_SETPIPE_SZ));
-    /* They are off, and stay so (programs/init/restrict_guest.c). */
+    /* They are off, and stay so (programs/init/spawn.c). */
     r = r ? r
           : seccomp_rule_add(context, SCMP_ACT_ERRNO(0), SCMP_SYS(prctl), 1,
                              SCMP_A0(SCMP_CMP_MASKED_EQ, FILTER_LOW_32, PR_SET_THP_DISABLE));

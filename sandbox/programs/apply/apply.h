@@ -60,7 +60,7 @@ static inline bool apply_is_of_git(const struct apply_item *item)
 /* main.c: whether the server still lives, and wants it done. */
 bool apply_is_wanted(void);
 
-/* --- names.c: names below DIR and below the changes --- */
+/* --- names below DIR and below the changes --- */
 
 /* Never follows a symlink; name "": dir_fd itself. 0 or -errno; -EXDEV: on another mount than DIR
  * (mount_id 0: any). */
@@ -101,7 +101,7 @@ int apply_make_directory(struct apply_run *run, int dir_fd, const char *temporar
  * with O_PATH. owner: as above. */
 int apply_give(struct apply_run *run, int fd, int dir_fd, const struct apply_look *owner);
 
-/* --- swap.c --- */
+/* --- place.c --- */
 
 /* Finishes or takes back what a killed process has left under a temporary name. */
 void apply_recover(struct apply_run *run);

@@ -1,3 +1,66 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/sysinfo.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/own.h"
+#include "base/parse.h"
+#include "sandbox/checkpoint_policy.h"
+#include "sandbox/programs/common/memory.h"
+#include "sandbox/programs/common/objects.h"
+#include "sandbox/programs/common/owners.h"
+#include "sandbox/programs/common/proc.h"
+#include "sandbox/programs/common/process_tree.h"
+#include "sandbox/programs/common/processes.h"
+#include "sandbox/programs/common/reply.h"
+#include "sandbox/programs/common/tags.h"
+#include "sandbox/programs/common/usage.h"
+
+/* The kernel limits the buffers of all connections of the machine together, tcp(7): from a
+ * sixteenth of its memory on it takes from each. While they have half of that, a quarter of it is
+ * too much for one sandbox. */
+static bool has_too_many_buffers(const struct processes *processes, uint64_t bytes)
+{
+    enum { SHARE = 16 * 4 };
+    struct sysinfo info;
+    uint64_t share = sysinfo(&info) < 0 ? UINT64_MAX : info.totalram / SHARE * info.mem_unit;
+    return bytes > share && objects_network_pages(processes) > share * 2 / (uint64_t)getpagesize();
+}
+
+/* The machine may have only so many files open, fs.file-max in proc(5). While half of them are, a
+ * quarter is too much for one sandbox. */
+static bool has_too_many_files(const struct processes *processes)
+{
+    char text[96] = "";
+    if (pread(processes->files_fd, text, sizeof text - 1, 0) <= 0) {
+        return false;
+    }
+    char *at = text;
+    uint64_t opened = strtoull(at, &at, 10);
+    (void)strtoull(at, &at, 10);
+    uint64_t most = strtoull(at, &at, 10);
+    return opened > most / 2 && objects_has_files(processes, most / 4);
+}
+
+/* What counts for the sandbox because it takes too much of what the machine has only so much of:
+ * more than limit, in bytes, or 0. sockets: the sandbox's. */
+static uint64_t crowd_bytes(const struct processes *processes, uint64_t sockets, uint64_t limit)
+{
+    uint64_t bytes = sockets * OBJECTS_SOCKET_BYTES;
+    return has_too_many_buffers(processes, bytes) || has_too_many_files(processes)
+               ? limit + bytes + 1
+               : 0;
+}
+
 /* The watchdog: where no control group counts memory, init does, every MEMORY_WATCH_MS.
  *
  * What code can fill, and how the watchdog sees it:
@@ -12,7 +75,7 @@
  *   to matter.
  * - Sockets that no process holds, in transit in a message or connected and not accepted, with
  *   the data that was sent: the network namespace knows the number of sockets. Without a
- *   namespace notify_sockets.c bounds those that are not accepted.
+ *   namespace notify_acts.c bounds those that are not accepted.
  * - Objects of the kernel, and what is in transit to a socket that a process holds: objects.c.
  * - Shared memory without a name: mmap(2) with MAP_SHARED of /dev/zero or of nothing. Its pages
  *   stay when no process maps them, and nothing reports its size. But all such memory of the
@@ -23,32 +86,6 @@
  * The limit is soft: memory allocated between two scans exists. If an enclosing container has a
  * limit of its own, the kernel may kill all of the container there: so far above our limit all
  * sessions are killed at once. */
-#include "sandbox/programs/common/memory.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <sys/statvfs.h>
-#include <sys/sysinfo.h>
-#include <time.h>
-#include <unistd.h>
-
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/own.h"
-#include "base/parse.h"
-#include "sandbox/checkpoint_policy.h"
-#include "sandbox/programs/common/crowd.h"
-#include "sandbox/programs/common/objects.h"
-#include "sandbox/programs/common/owners.h"
-#include "sandbox/programs/common/proc.h"
-#include "sandbox/programs/common/process_tree.h"
-#include "sandbox/programs/common/processes.h"
-#include "sandbox/programs/common/reply.h"
-#include "sandbox/programs/common/tags.h"
-#include "sandbox/programs/common/usage.h"
 
 enum {
     PIPE_BYTES = 64 << 10, /* pipe(7) */

@@ -56,7 +56,7 @@ void watch_offer(const struct processes *processes, pid_t pid, uint32_t tag, boo
 /* Sends SIGKILL, unless the number has been reused by a process outside this sandbox. */
 void watch_kill(const struct processes *processes, pid_t pid);
 
-/* trace.c: makes the interpreter of a watched session write a trace of its busy thread. 0, -ESRCH:
+/* Makes the interpreter of a watched session write a trace of its busy thread. 0, -ESRCH:
  * it has no handler, or -EAGAIN: it sleeps, so it is not what needs memory. */
 int watch_trace(const struct processes *processes, pid_t pid);
 /* Responds with what a watched process does. pid: its number here. */

@@ -43,10 +43,6 @@ struct init {
     int signal_fd;
 };
 
-/* settings.c: maps and parses what the server has written. The memfd is sealed, and only init has
- * it. */
-bool settings_load(struct init *init);
-
 /* supervisor.c: for a sandbox without a pid namespace. WIRE_STEP_NONE, or the step that failed. */
 enum wire_step supervisor_begin(struct init *init);
 /* How a child hands the listener of its first filter to the supervisor. listener_pair() makes a
@@ -56,7 +52,7 @@ enum wire_step supervisor_begin(struct init *init);
 int listener_pair(const struct init *init, int ends[2]);
 bool listener_take(struct init *init, int ends[2]);
 
-/* restrict_guest.c: takes from this process all that the guest must not have. control_fd becomes
+/* spawn.c: takes from this process all that the guest must not have. control_fd becomes
  * CONFINED_CONTROL_FD; besides 0, 1 and 2 only that and CONFINED_RULESET_FD stay open. listener_fd:
  * for listener_give(). nests: the program makes a Landlock domain in each of its sessions, with the
  * ruleset of CONFINED_RULESET_FD. WIRE_STEP_NONE, or the failed step, with errno: the process must
@@ -64,7 +60,7 @@ bool listener_take(struct init *init, int ends[2]);
 enum { CONFINED_CONTROL_FD = 3, CONFINED_LISTENER_FD, CONFINED_RULESET_FD };
 enum wire_step confine(const struct init *init, int control_fd, int listener_fd, bool nests);
 
-/* restrict_guest.c: the guest's resource limits. Returns their number. */
+/* spawn.c: the guest's resource limits. Returns their number. */
 unsigned limits_wanted(const struct wire_config *config, struct rlimit_wanted wanted[RLIMITS_MOST]);
 
 /* spawn.c: forks, confines and executes the interpreter's process. Responds to the request. */
@@ -85,7 +81,7 @@ enum { MACHINE_BUSY_MS = 200, MACHINE_CALM_MS = 1000 };
 void machine_open(void);
 int machine_refresh(const struct init *init);
 
-/* resolve.c: responds with the path that the request's leads to. */
+/* files.c: responds with the path that the request's leads to. */
 void files_resolve(const struct init *init, const struct wire_request *request);
 /* files.c */
 void files_open_read(const struct wire_request *request);

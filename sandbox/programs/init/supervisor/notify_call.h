@@ -30,7 +30,7 @@ enum {
 bool notify_is_asked(const struct notify_call *call);
 void notify_respond(const struct notify_call *call, long result);
 
-/* --- notify_caller.c: inspects the caller --- */
+/* --- the caller --- */
 
 /* Opens a file of /proc/TID. Returns the descriptor or -errno; -EPERM: the kernel denies access. */
 int caller_look(const struct notify_call *call, const char *name, int flags);
@@ -71,7 +71,7 @@ void writes_forget(struct notify *notify, int listener_fd);
 /* Carries out a call, or lets it go on, and responds. */
 void notify_carry_out(const struct notify_call *call);
 
-/* --- notify_files.c, notify_sockets.c, notify_tasks.c: the handlers --- */
+/* --- notify_acts.c, notify_tasks.c: the handlers --- */
 
 long handle_chmod(const struct notify_call *call);
 long handle_fchmod(const struct notify_call *call);
