@@ -362,6 +362,21 @@ class Undo(WrittenThrough):
                 self.assertEqual(os.stat(self.dir / "d").st_mode & 0o777, mode, line)
                 (self.dir / "d").chmod(0o755)
 
+    def test_what_is_in_a_directory_that_code_closed(self):
+        """It comes back with the directory's mode; what the user has written there since stays."""
+        for act, text in ((lambda: None, "as it was"), (lambda: self.put("d/e/x", "user"), "user")):
+            with self.subTest(text=text), self.start() as server:
+                self.own("d/e/x", "as it was")
+                self.assert_ok(server.python("x = 1"))
+                self.assert_ok(server.python("import os; open('d/e/x', 'w').write('code'); os.chmod('d', 0)"))
+                (self.dir / "d").chmod(0o755) if text == "user" else None
+                act()
+                (self.dir / "d").chmod(0) if text == "user" else None
+                line = self.undo(server)
+                (self.dir / "d").chmod(0o755)
+                self.assertEqual(self.read("d/e/x"), text, line)
+                self.assertEqual("d/e/x" in line.partition("not reverted")[2], text == "user", line)
+
     def test_an_acl_that_the_sandbox_does_not_know(self):
         """The content comes back, and nobody can read it who could not before."""
         self.own("a", "as it was")
