@@ -445,7 +445,10 @@ void edit_resolve(struct keeper *keeper, struct edit *edit)
     }
     bool open = edit->writes && S_ISREG(facts.mode) && is_unclear(keeper, edit);
     edit->unsure = edit->unsure || edit->contested || (keeper->seen && has_unrelated(edit, &facts));
-    open = open && !edit_goes_on_open(keeper, edit);
+    if (open && edit_goes_on_open(keeper, edit)) {
+        const struct state *state = states_find(keeper, edit->state);
+        open = !state || !edits_hold(keeper, edit_place(edit), state->owner, /* shared= */ false);
+    }
     /* Of several openings or closings at once inotify makes one. */
     if (keeper->seen && edit->writes && !edit->ended && !open &&
         is_expected(keeper, edit, &facts)) {

@@ -227,6 +227,15 @@ class Undo(WrittenThrough):
                 self.assertEqual((self.read("a"), os.stat(self.dir / "a").st_mode & 0o777), ("as it was", 0o644), line)
                 self.assertNotIn("not reverted", line)
 
+    def test_modes_of_what_code_has_open_go_back(self):
+        for code in ("os.chmod('d', 0o700); os.chmod('d/x', 0o600)", "subprocess.run(['chmod', '-R', 'go-w', 'd'])"):
+            with self.subTest(code=code), self.start() as server:
+                self.own("d/x", "as it was")
+                self.assert_ok(server.python("x = 1"))
+                self.assert_ok(server.python("import os, subprocess; k = open('d/x', 'a'); k.write('code'); k.flush(); " + code))
+                line = self.undo(server)
+                self.assertEqual(self.read("d/x"), "as it was", line)
+
     def test_a_restore_that_cannot_repeat_a_move(self):
         """Code saves by renaming, an undo takes that back, the user edits the new file: the old one stays."""
         for act in (lambda: (self.dir / "new").write_text("user"), lambda: (self.dir / "new").unlink()):
