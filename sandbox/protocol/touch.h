@@ -31,5 +31,6 @@ enum wire_touch_op {
     WIRE_TOUCH_LINK = 'l',      /* makes a further name of a file */
     WIRE_TOUCH_REMOVE = 'd',
     WIRE_TOUCH_RENAME = 'r',
-    WIRE_TOUCH_UNKNOWN = 'x', /* nobody knows where: no path */
+    WIRE_TOUCH_EXCHANGE = 'e', /* renames both */
+    WIRE_TOUCH_UNKNOWN = 'x',  /* nobody knows where: no path */
 };

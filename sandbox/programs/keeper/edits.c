@@ -195,7 +195,12 @@ static void hold_moved(struct keeper *keeper, const char *path, const char *targ
     }
 }
 
-static void touch_rename(struct keeper *keeper, struct state *state, const char *path,
+static bool is_rename(uint32_t op)
+{
+    return op == WIRE_TOUCH_RENAME || op == WIRE_TOUCH_EXCHANGE;
+}
+
+static void touch_rename(struct keeper *keeper, struct state *state, uint32_t op, const char *path,
                          const char *target)
 {
     struct apply_facts source = edits_facts_at(keeper, path);
@@ -207,8 +212,10 @@ static void touch_rename(struct keeper *keeper, struct state *state, const char 
         edit_resolve(keeper, before);
     }
     resolve_below(keeper, state, path);
-    if (!source.mode || (there.mode && there.inode == source.inode)) {
-        return; /* it fails, or does nothing */
+    bool kinds_differ = there.mode && S_ISDIR(there.mode) != S_ISDIR(source.mode);
+    if (!source.mode || (there.mode && there.inode == source.inode) ||
+        (kinds_differ && op == WIRE_TOUCH_RENAME)) {
+        return; /* it fails, or does nothing: rename(2) */
     }
     before = edit_latest(keeper, state, target); /* it has led to what the move replaces */
     if (before) {
@@ -249,6 +256,7 @@ static uint32_t awaits(uint32_t op, const struct apply_facts *before)
         return IN_DELETE | IN_MOVED_FROM;
     case WIRE_TOUCH_BRING:
     case WIRE_TOUCH_RENAME:
+    case WIRE_TOUCH_EXCHANGE:
         return IN_MOVED_TO;
     case WIRE_TOUCH_ATTRIBUTE:
         return IN_ATTRIB;
@@ -274,6 +282,7 @@ static bool fails(uint32_t op, const struct apply_facts *facts)
     case WIRE_TOUCH_BRING:
         return false;
     case WIRE_TOUCH_RENAME:
+    case WIRE_TOUCH_EXCHANGE:
     case WIRE_TOUCH_OVER:
     case WIRE_TOUCH_UNKNOWN:
     default:
@@ -281,14 +290,16 @@ static bool fails(uint32_t op, const struct apply_facts *facts)
     }
 }
 
-/* The file is opened again: until then it must be what it was when it was closed. */
+/* The file is opened again: until then it must be what it was when it was closed last. */
 static bool touch_again(const struct keeper *keeper, struct edit *edit,
                         const struct apply_facts *facts)
 {
     if (!edit || !edit->writes || edit->to->kind != KIND_FILE) {
         return false;
     }
-    edit->unsure = edit->unsure || (edit->ended && !apply_facts_alike(facts, &edit->to->facts));
+    bool closed = edit->closes >= edit->touches; /* else code itself may write to it */
+    edit->unsure =
+        edit->unsure || (edit->ended && closed && !apply_facts_alike(facts, &edit->to->facts));
     edit->touches++;
     edit->by = keeper->edits.by;
     return true;
@@ -468,8 +479,8 @@ static bool has_failed(const struct keeper *keeper, const struct edit *edit)
 static void touch_over(struct keeper *keeper, const struct state *state, const char *path)
 {
     struct edit *edit = edit_latest(keeper, state, path);
-    if (!edit) {
-        return;
+    if (!edit || edit->by.thread != keeper->edits.by.thread) {
+        return; /* another thread may be about to do what it has touched since */
     }
     if (edit->resets) {
         edit->mode = edits_facts_at(keeper, path).mode & ACCESSPERMS;
@@ -490,8 +501,8 @@ static void touch_over(struct keeper *keeper, const struct state *state, const c
 static void lose_without_state(struct keeper *keeper, uint32_t op, const char *path,
                                const char *target)
 {
-    struct apply_facts facts = edits_facts_at(keeper, op == WIRE_TOUCH_RENAME ? target : path);
-    bool loses = op == WIRE_TOUCH_RENAME || op == WIRE_TOUCH_REMOVE || op == WIRE_TOUCH_WRITE;
+    struct apply_facts facts = edits_facts_at(keeper, is_rename(op) ? target : path);
+    bool loses = is_rename(op) || op == WIRE_TOUCH_REMOVE || op == WIRE_TOUCH_WRITE;
     if (*path && loses && S_ISREG(facts.mode) && facts.bytes > 0) {
         edits_lose(keeper);
     }
@@ -504,12 +515,12 @@ static const char *thread_next(struct keeper *keeper, const struct wire_touch *t
     static char over[LIMIT_PATH_BYTES];
     enum { THREADS = sizeof keeper->edits.threads / sizeof *keeper->edits.threads };
     typeof(*keeper->edits.threads) *at = &keeper->edits.threads[touch->thread % THREADS];
-    bool known = at->place && at->thread == touch->thread && at->state == touch->state;
+    bool known = at->place && at->by.thread == touch->thread && at->state == touch->state;
     (void)snprintf(over, sizeof over, "%s", known ? at->place : "");
     const char *target = touch->paths + strlen(touch->paths) + 1;
     free(at->place);
-    at->place = strdup(*target && touch->op == WIRE_TOUCH_RENAME ? target : touch->paths);
-    at->thread = touch->thread;
+    at->place = strdup(*target && is_rename(touch->op) ? target : touch->paths);
+    at->by = keeper->edits.by;
     at->state = touch->state;
     return over;
 }
@@ -543,12 +554,18 @@ void edits_touch(struct keeper *keeper, const struct wire_touch *touch)
     if (*over) {
         touch_over(keeper, state, over);
     }
+    /* A move that the system has refused is over before something else happens to its source. */
+    struct edit *last = state->edits.count > 0 ? state->edits.list[state->edits.count - 1] : NULL;
+    if (last && last->moves && last->active && !last->ended &&
+        !toucher_is_coming(keeper, &last->by)) {
+        edit_resolve(keeper, last);
+    }
     state->unseen = state->unseen || touch->op == WIRE_TOUCH_UNKNOWN;
     if (!*path) {
         return;
     }
-    if (touch->op == WIRE_TOUCH_RENAME) {
-        touch_rename(keeper, state, path, target);
+    if (is_rename(touch->op)) {
+        touch_rename(keeper, state, touch->op, path, target);
     } else {
         touch_content(keeper, state, touch->op, path, target);
     }

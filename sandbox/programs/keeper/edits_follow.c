@@ -336,10 +336,18 @@ static bool edit_is_awaited(const struct edit *edit)
     return edit->writes ? edit->opens < edit->touches : !edit->ended;
 }
 
-/* and the thread may be about to do it. */
+/* and a thread may be about to do it. */
 static bool edit_is_coming(const struct keeper *keeper, const struct edit *edit)
 {
-    return edit_is_awaited(edit) && toucher_is_coming(keeper, &edit->by);
+    enum { THREADS = sizeof keeper->edits.threads / sizeof *keeper->edits.threads };
+    bool awaited = edit_is_awaited(edit);
+    bool coming = awaited && toucher_is_coming(keeper, &edit->by);
+    for (unsigned i = 0; awaited && edit->touches > 1 && i < THREADS && !coming; i++) {
+        typeof(*keeper->edits.threads) *at = &keeper->edits.threads[i];
+        coming =
+            at->place && strcmp(at->place, edit->path) == 0 && toucher_is_coming(keeper, &at->by);
+    }
+    return coming;
 }
 
 bool toucher_is_coming(const struct keeper *keeper, const struct toucher *toucher)
@@ -440,6 +448,9 @@ void edit_resolve(struct keeper *keeper, struct edit *edit)
         return;
     }
     bool reported = edit->awaits & ~(uint32_t)IN_ATTRIB; /* of truncate(2) it is not */
+    if (keeper->seen && edit->writes && edit->closes < edit->touches) {
+        edit->ended = false; /* it was opened again since */
+    }
     if (!edit->ended && !edit->writes && !reported && is_expected(keeper, edit, &facts)) {
         see(keeper, edit, &facts);
     }

@@ -92,7 +92,7 @@ struct keeper {
         int greet_fd;                        /* on which sessions bring their connections; or -1 */
         int connections[KEEPER_CONNECTIONS]; /* of sessions' processes; 0: free */
         struct {
-            uint32_t thread;
+            struct toucher by;
             uint32_t state;
             char *place; /* or NULL */
         } threads[256];  /* what each has touched last, by its number */

@@ -236,6 +236,29 @@ class Undo(WrittenThrough):
                 line = self.undo(server)
                 self.assertEqual(self.read("d/x"), "as it was", line)
 
+    def test_programs_that_append_to_one_file(self):
+        """One has just been allowed to open it while another, which had it before, goes on to something else."""
+        code = "for i in range(8): subprocess.Popen(['sh', '-c', 'for i in 1 2 3 4 5 6 7 8; do echo line >> log; sleep 0.005; done'])"
+        for turn in range(3):
+            with self.subTest(turn=turn), self.start() as server:
+                self.own("log", "as it was\n")
+                self.assert_ok(server.python("import subprocess, time"))
+                self.assert_ok(server.python(code + "\ntime.sleep(0.02 * %d)" % turn))
+                line = self.undo(server)
+                self.assertEqual(self.read("log"), "as it was\n", line)
+
+    def test_a_move_that_the_system_refuses(self):
+        """What happens to its source afterwards has nothing to do with its target."""
+        for move in ("os.rename('d/e', 'b')", "os.rename('b', 'd/e')", "os.rename('d', 'd/e/f')", "os.rename('d/e', 'full')"):
+            with self.subTest(move=move), self.start() as server:
+                for name in ("d/e/x", "b", "full/x"):
+                    self.own(name, "as it was")
+                self.assert_ok(server.python("import contextlib, os, subprocess"))
+                self.assert_ok(server.python(f"with contextlib.suppress(OSError): {move}\nsubprocess.run(['rm', '-r', 'd', 'b'])"))
+                line = self.undo(server)
+                self.assertEqual([self.read(name) for name in ("d/e/x", "b", "full/x")], ["as it was"] * 3, line)
+                self.assertNotIn("not reverted", line)
+
     def test_a_restore_that_cannot_repeat_a_move(self):
         """Code saves by renaming, an undo takes that back, the user edits the new file: the old one stays."""
         for act in (lambda: (self.dir / "new").write_text("user"), lambda: (self.dir / "new").unlink()):

@@ -310,7 +310,10 @@ static int places_of_rename(const struct notify_call *call, const struct row *ro
     if (r < 0 || (!from && !to) || mounts[0] != mounts[1]) {
         return r < 0 ? r : -EXDEV;
     }
-    touch->op = from && to ? WIRE_TOUCH_RENAME : from ? WIRE_TOUCH_REMOVE : WIRE_TOUCH_BRING;
+    bool exchanges = row->flags != NONE && a[row->flags] & RENAME_EXCHANGE;
+    touch->op = from && to ? exchanges ? WIRE_TOUCH_EXCHANGE : WIRE_TOUCH_RENAME
+                : from     ? WIRE_TOUCH_REMOVE
+                           : WIRE_TOUCH_BRING;
     *size = (size_t)(target - touch->paths) + (to ? strlen(target) + 1 : 0);
     return 0;
 }
@@ -344,7 +347,7 @@ static size_t touch_of(const struct notify_call *call, struct wire_touch *touch)
                  : place_of_descriptor(call, directory, touch->paths);
         size = r == 0 ? strlen(touch->paths) + 1 : 0;
     }
-    unsigned count = touch->op == WIRE_TOUCH_RENAME ? 2 : 1;
+    unsigned count = touch->op == WIRE_TOUCH_RENAME || touch->op == WIRE_TOUCH_EXCHANGE ? 2 : 1;
     if (r == 0 && row->op == WIRE_TOUCH_LINK) {
         reach.op = WIRE_TOUCH_ATTRIBUTE;
         if (place_of(call, argument(call, row->to_directory), call->arguments[row->to], &reach,
