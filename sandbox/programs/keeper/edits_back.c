@@ -323,20 +323,6 @@ static bool is_blocked(const struct trial *trial, const char *path)
     return false;
 }
 
-/* Whether a directory above path, which nobody may look into now, would have its mode back. */
-static bool would_open(const struct trial *trial, const char *path)
-{
-    char above[KEEPER_PATH_BYTES];
-    (void)snprintf(above, sizeof above, "%s", path);
-    while (path_cut_last(above)) {
-        const struct record *record = record_find(trial->keeper, above);
-        if (record && record->scratch.goal) {
-            return record->scratch.goal->kind == KIND_DIRECTORY;
-        }
-    }
-    return false;
-}
-
 /* Whether the version would be at path; where that is so now, finds what is there. */
 static bool would_be(const struct trial *trial, const char *path, struct version *version,
                      struct putting *ret)
@@ -354,8 +340,8 @@ static bool would_be(const struct trial *trial, const char *path, struct version
                 (goal->kind == KIND_NONE || version_is_at(version, &goal->facts)));
     }
     int r = place_look(trial->keeper->work_fd, now, &ret->facts, &ret->links);
-    if (r == -EACCES && would_open(trial, now)) {
-        ret->facts = version->facts; /* whether it is there is found when it comes back */
+    if (r == -EACCES && !is_blocked(trial, now)) {
+        ret->facts = version->facts; /* found when the directory above has its mode back */
         return true;
     }
     ret->found = true;
