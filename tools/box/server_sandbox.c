@@ -264,12 +264,12 @@ void server_box_protection(struct server_box *server_box, struct buf *text)
     }
 }
 
-void server_box_open_file(struct server_box *server_box, const char *path, box_file_fn fn,
+void server_box_open_file(struct server_box *server_box, const char *path, init_client_fn fn,
                           void *arg)
 {
     struct box *box = server_box_get(server_box);
     int r = box ? box_file_open(box, path, fn, arg) : -ECONNRESET;
     if (r < 0) {
-        fn(arg, -r, -1, NULL);
+        fn(arg, &(struct wire_reply){.error = -r}, (int[WIRE_FDS]){-1, -1, -1});
     }
 }
