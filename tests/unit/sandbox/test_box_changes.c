@@ -116,11 +116,14 @@ static void work(enum apply_status status, const char *until)
 
 static char seen[200]; /* what the callbacks got */
 
-static void listed(void *, int error, const void *records, size_t size, int)
+static void listed(void *, const struct wire_reply *reply, int fds[WIRE_FDS])
 {
+    OWNED(buf_done) struct buf records = BUF_EMPTY;
     size_t used = strlen(seen);
-    used += (size_t)snprintf(seen + used, sizeof seen - used, "%d", error);
-    for (const struct change_record *at = NULL; (at = change_record_next(records, size, at));) {
+    used += (size_t)snprintf(seen + used, sizeof seen - used, "%d",
+                             box_changes_read(reply, fds, &records));
+    for (const struct change_record *at = NULL;
+         (at = change_record_next(buf_bytes(&records), buf_size(&records), at));) {
         used += (size_t)snprintf(seen + used, sizeof seen - used, " %c%s", at->sign, at->path);
     }
 }
@@ -181,6 +184,7 @@ static void a_list_is_what_the_keeper_sends(void **)
     seen[0] = '\0';
     reply(0, memfd_of(&records), -1);
     assert_int_equal(strtoul(seen, NULL, 10), EPROTO);
+    assert_null(strchr(seen, ' ')); /* and nothing is left to be read */
     buf_done(&records);
 }
 
