@@ -1,14 +1,15 @@
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
+
+#include "sandbox/protocol/init_client.h"
 
 /* States of the workspace's files, which the sandbox's keeper stores (programs/keeper): what
  * `undo`, `restore` and `checkpoint` go back to together with the variables. The caller numbers
  * states from 1; owner: a number of its own for each session. */
 
 struct box;
-struct wire_kept;
+struct buf;
 
 /* Whether there is a keeper. */
 bool box_states_exist(const struct box *box);
@@ -34,24 +35,23 @@ const char *box_states_unseen(const struct box *box);
  * do, or the session what its Python code does. */
 bool box_states_are_edits(const struct box *box);
 
-/* kept: how many paths of each kind; text: items as WIRE_KEPT_BACK describes, each with a NUL,
- * borrowed. error: 0 or an errno value; ENOENT: a state is unknown. Called exactly once, later. */
-typedef void (*box_states_fn)(void *arg, int error, const struct wire_kept *kept, const char *text,
-                              size_t size);
+/* To be called with each response: box notes what it says of the keeper; NULL: it has died. text:
+ * receives the items as WIRE_KEPT_BACK describes, each with a NUL. */
+void box_states_read(struct box *box, const struct wire_reply *reply, const int fds[WIRE_FDS],
+                     struct buf *text);
+/* The item after at; NULL: the first. NULL at the end. */
+const char *box_states_next(const struct buf *text, const char *at);
+
+/* Requests. fn: called exactly once, later, with the response, of whose errors ENOENT says that a
+ * state is unknown. 0 or -errno. */
 
 /* A call begins that leads from one state to the next; from 0: nobody goes back over it. fn: NULL:
  * nothing but calls, of which each has ended, has changed files, or the workspace is quiet.
- * Otherwise no code may run before it is called: the keeper first checks what is there. 0 or
- * -errno. */
-struct box_states_call {
-    uint32_t owner;
-    uint32_t from;
-    uint32_t to;
-};
-int box_states_begin(struct box *box, const struct box_states_call *call, box_states_fn fn,
-                     void *arg);
+ * Otherwise no code may run before it is called: the keeper first checks what is there. */
+int box_states_begin(struct box *box, uint32_t owner, const struct keep_switch *call,
+                     init_client_fn fn, void *arg);
 
-/* The call that leads to a state has ended. 0 or -errno. */
+/* The call that leads to a state has ended. */
 struct box_states_ended {
     uint32_t to;
     bool changed;       /* it may have changed files, whatever the kernel reports; else its result
@@ -59,19 +59,14 @@ struct box_states_ended {
     const char *claims; /* paths, relative to the workspace and with a newline between them, that */
     size_t size;        /* are its own rather than those of a call beside it */
 };
-int box_states_end(struct box *box, const struct box_states_ended *ended, box_states_fn fn,
+int box_states_end(struct box *box, const struct box_states_ended *ended, init_client_fn fn,
                    void *arg);
 
-/* Puts back what the calls between two states of one session have changed, in either direction. 0
- * or -errno. */
-int box_states_switch(struct box *box, uint32_t from, uint32_t to, box_states_fn fn, void *arg);
+/* Puts back what the calls between two states of one session have changed, in either direction. */
+int box_states_switch(struct box *box, uint32_t from, uint32_t to, init_client_fn fn, void *arg);
 
-/* The states that the owner can still go back to, at most KEEP_STATES_MOST; the others are dropped.
- */
-void box_states_keep(struct box *box, uint32_t owner, const uint32_t *states, unsigned count);
+/* The states that the session can still go back to; the others are dropped. */
+void box_states_keep(struct box *box, const struct keep_states *states);
 
 /* A file tool has written path, relative to the workspace: no call has. */
 void box_states_note(struct box *box, const char *path);
-
-/* The rest of an item list, after at; NULL: the first. NULL at the end. */
-const char *box_states_next(const char *text, size_t size, const char *at);

@@ -66,6 +66,7 @@ void sessions_free(struct sessions *sessions)
         run_free(session->current);
         session_free(session);
     }
+    buf_done(&sessions->written.text);
     loop_timer_disarm(&sessions->memory_timer);
     loop_task_cancel(&sessions->opened);
     free(sessions);

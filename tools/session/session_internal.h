@@ -12,6 +12,7 @@
 /* What the files of a session share. */
 
 enum {
+    SESSION_WRITTEN_BYTES = 512,            /* of paths that write_file has written */
     SESSION_NAMES_BYTES = 256,              /* of lists of variables */
     SESSION_SENTENCE_BYTES = FAIL_TEXT + 64 /* why a run is refused */
 };
@@ -32,10 +33,6 @@ struct session_goal {
     char name[HISTORY_NAME_BYTES]; /* empty: undo leads there */
 };
 
-/* States of files that a session can need: the present, the last, the goal, the one being made, and
- * the history's. */
-enum { SESSION_FILES = HISTORY_STATES + 4 };
-
 struct session {
     struct session *next;
     struct sessions *owner;
@@ -54,11 +51,11 @@ struct session {
     struct history history;
     uint32_t serial; /* of no other session */
     struct {
-        uint32_t at;     /* the state in which this session has left them */
-        uint32_t goal;   /* the one that they are to be put back to; 0: none */
-        struct buf back; /* files that were, each with a NUL; "" among them: any may be */
-        uint32_t kept[SESSION_FILES]; /* the states that the keeper keeps for it */
-        bool waiting; /* for the keeper: they are put back, or checked before a run */
+        uint32_t at;             /* the state in which this session has left them */
+        uint32_t goal;           /* the one that they are to be put back to; 0: none */
+        struct buf back;         /* files that were, each with a NUL; "" among them: any may be */
+        struct keep_states kept; /* those that the keeper keeps for it */
+        bool waiting;            /* for the keeper: they are put back, or checked before a run */
     } files;
     uint64_t state_bytes;      /* of the current state; 0: small */
     struct history_state safe; /* the newest whose checkpoint has been there */
@@ -83,8 +80,7 @@ struct session {
 
 /* What write_file has written since code last ran. */
 struct session_written {
-    char text[512]; /* items as box_states_next() reads them */
-    size_t size;
+    struct buf text; /* the first paths: items as box_states_next() reads them */
     uint32_t count;
 };
 

@@ -108,7 +108,8 @@ void session_send(struct session *session)
         return;
     }
     run->sent++;
-    session->owner->written = (struct session_written){};
+    buf_clear(&session->owner->written.text, SESSION_WRITTEN_BYTES);
+    session->owner->written.count = 0;
     session->begun = false;
     (void)snprintf(cell, sizeof cell, "%u", run->cell);
     const struct run_request *request = &run->request;
