@@ -53,7 +53,7 @@ static const enum process_state next_state[PROCESS_STATES][PROCESS_EVENTS] = {
     [PROCESS_WAKING] = {[PROCESS_RESUMED] = PROCESS_READY, [PROCESS_FAILED] = PROCESS_SWEEPING},
 };
 
-static struct box_end session_outcome(struct box_session *session)
+static struct box_end process_outcome(struct box_session *session)
 {
     const struct session_death *death = &session->death;
     const struct box_limits *limits = &session->box->spec->limits;
@@ -98,50 +98,50 @@ static struct box_end session_outcome(struct box_session *session)
 }
 
 /* Unlinks the session, reports its end and frees it. */
-static void session_finish(struct box_session *session, const struct box_end *end)
+static void process_finish(struct box_session *session, const struct box_end *end)
 {
     list_remove(&session->box->sessions.list, session);
     loop_timer_disarm(&session->timer);
-    loop_io_remove(&session->io);
+    loop_io_remove(&session->control.io);
     box_session_drain(session);
-    session_output_close(session);
+    pipes_close(session);
     session->events->on_end(session->arg, end);
-    session_free(session);
+    process_free(session);
 }
 
-void session_signal_pid(struct box_session *session, pid_t pid, int signal)
+int process_signal_pid(struct box_session *session, pid_t pid, int signal, init_client_fn fn,
+                       void *arg)
 {
     struct wire_request request = {
         .op = WIRE_SIGNAL, .pid = pid, .tag = session->tag, .signal = signal};
-    (void)box_ask(session->box, &request, NULL, NULL);
+    return box_ask(session->box, &request, fn, arg);
 }
 
-void session_gone(struct box_session *session)
+void process_gone(struct box_session *session)
 {
-    session_checkpoints_kill(session);
-    session_finish(session, &session->end);
+    checkpoints_kill(session);
+    process_finish(session, &session->end);
 }
 
 /* The interpreter and everything that it started are gone. */
-static void session_over(struct box_session *session)
+static void process_over(struct box_session *session)
 {
     if (!session->death.over) {
-        session_lose_branches(session);
-        session_calls_close(session);
-        session->end = session_outcome(session);
+        process_lose_branches(session);
+        calls_close(session);
+        session->end = process_outcome(session);
         session->death.over = true;
     }
     /* The dead process's output belongs to the call; the rest of a frame is dropped. */
     box_session_drain(session);
-    session_discard(session);
-    if (!session->io.loop) {
-        (void)loop_io_add(session->box->loop, &session->io, session->fd, EPOLLIN, session_on_io,
-                          session);
+    process_discard(session);
+    if (!session->control.io.loop) {
+        (void)process_listen(session);
     }
-    session_checkpoint_wake(session);
+    checkpoint_wake(session);
 }
 
-static void session_swept(void *arg, const struct wire_reply *reply, int[WIRE_FDS])
+static void process_swept(void *arg, const struct wire_reply *reply, int[WIRE_FDS])
 {
     struct box_session *session = arg;
     struct fail fail = {};
@@ -158,22 +158,22 @@ static void session_swept(void *arg, const struct wire_reply *reply, int[WIRE_FD
     }
 }
 
-static void session_slow(void *arg)
+static void process_slow(void *arg)
 {
     struct box_session *session = arg;
-    struct box_end end = session->death.over ? session->end : session_outcome(session);
-    session_wait_slowly(session);
+    struct box_end end = session->death.over ? session->end : process_outcome(session);
+    process_wait_slowly(session);
     session->events->on_slow(session->arg, &end);
 }
 
-void session_wait_slowly(struct box_session *session)
+void process_wait_slowly(struct box_session *session)
 {
-    loop_timer_in(session->box->loop, &session->timer, SESSION_SLOW_MS, session_slow, session);
+    loop_timer_in(session->box->loop, &session->timer, SESSION_SLOW_MS, process_slow, session);
 }
 
-static void session_sweep(struct box_session *session)
+static void process_sweep(struct box_session *session)
 {
-    session_wait_slowly(session);
+    process_wait_slowly(session);
     struct wire_request request = {
         .op = WIRE_KILL_TAG, .tag = session->tag, .last_tag = session->box->sessions.last_tag};
     for (const struct box_session *other = session->box->sessions.list;
@@ -182,15 +182,15 @@ static void session_sweep(struct box_session *session)
             request.tags[request.tag_count++] = other->tag;
         }
     }
-    int r = box_ask(session->box, &request, session_swept, session);
+    int r = box_ask(session->box, &request, process_swept, session);
     if (r < 0) {
-        session_swept(session, &(struct wire_reply){.error = -r}, NULL);
+        process_swept(session, &(struct wire_reply){.error = -r}, NULL);
     }
 }
 
-static void session_exited(struct box_session *session)
+static void process_take_rest(struct box_session *session)
 {
-    session_read_last(session);
+    process_read_last(session);
     process_step(session, PROCESS_KILL);
 }
 
@@ -205,15 +205,15 @@ void process_step(struct box_session *session, enum process_event event)
     if (after == PROCESS_READY) {
         loop_timer_disarm(&session->timer);
     } else if (after == PROCESS_EXITED) {
-        session_exited(session);
+        process_take_rest(session);
     } else if (after == PROCESS_WAKING) {
-        session_over(session);
+        process_over(session);
     } else if ((before < PROCESS_KILLING || before == PROCESS_WAKING) && after >= PROCESS_KILLING) {
-        session_sweep(session);
+        process_sweep(session);
     }
 }
 
-void session_stop(struct box_session *session, enum process_event event, enum box_end_kind cause)
+void process_stop(struct box_session *session, enum process_event event, enum box_end_kind cause)
 {
     if (session->state < PROCESS_KILLING) {
         session->death.cause = cause;
@@ -221,7 +221,7 @@ void session_stop(struct box_session *session, enum process_event event, enum bo
     process_step(session, event);
 }
 
-struct box_session *session_by_pid(struct box *box, pid_t pid)
+struct box_session *process_by_pid(struct box *box, pid_t pid)
 {
     struct box_session *session = box->sessions.list;
     while (session && session->pid != pid) {
@@ -230,20 +230,20 @@ struct box_session *session_by_pid(struct box *box, pid_t pid)
     return session;
 }
 
-bool session_process_exited(struct box *box, pid_t pid, int status)
+bool process_exited(struct box *box, pid_t pid, int status)
 {
-    struct box_session *session = pid > 0 ? session_by_pid(box, pid) : NULL;
+    struct box_session *session = pid > 0 ? process_by_pid(box, pid) : NULL;
     if (!session) {
-        return pid > 0 && session_checkpoint_exited(box, pid);
+        return pid > 0 && checkpoint_exited(box, pid);
     }
     session->death.status = status;
     process_step(session, PROCESS_EXIT);
     return true;
 }
 
-void session_memory_killed(struct box *box, const struct wire_reply *reply)
+void process_memory_killed(struct box *box, const struct wire_reply *reply)
 {
-    struct box_session *session = session_by_pid(box, reply->pid);
+    struct box_session *session = process_by_pid(box, reply->pid);
     if (session) {
         session->death.memory_bytes = reply->memory_bytes;
         session->death.blame = reply->blame <= BOX_BLAME_UNKNOWN ? (enum box_blame)reply->blame : 0;
@@ -252,7 +252,7 @@ void session_memory_killed(struct box *box, const struct wire_reply *reply)
     }
 }
 
-void session_disk_killed(struct box *box, const struct wire_reply *reply)
+void process_disk_killed(struct box *box, const struct wire_reply *reply)
 {
     for (struct box_session *session = box->sessions.list; session; session = session->next) {
         if (reply->pid == 0 || session->pid == reply->pid) {
@@ -266,17 +266,6 @@ void session_disk_killed(struct box *box, const struct wire_reply *reply)
     }
 }
 
-/* The zygote has died, and with it the forks requested of it. */
-void session_zygote_died(struct box *box)
-{
-    for (struct box_session *session = box->sessions.list; session; session = session->next) {
-        bool forks = session->state == PROCESS_FORKING || session->state == PROCESS_WATCHING;
-        if (forks && !session->is_branch) {
-            session_lose(session);
-        }
-    }
-}
-
 void session_end_all(struct box *box)
 {
     while (box->sessions.list) {
@@ -285,21 +274,21 @@ void session_end_all(struct box *box)
         if (!session->death.over) {
             session->death.cause =
                 session->state < PROCESS_EXITED ? BOX_END_KILLED : session->death.cause;
-            end = session_outcome(session);
+            end = process_outcome(session);
         }
-        session_finish(session, &end);
+        process_finish(session, &end);
     }
 }
 
 void box_session_kill(struct box_session *session)
 {
-    session_stop(session, PROCESS_KILL, BOX_END_KILLED);
+    process_stop(session, PROCESS_KILL, BOX_END_KILLED);
 }
 
 /* The session may be gone by this time. */
-static void session_cell_ended(void *arg, const struct wire_reply *reply, int[WIRE_FDS])
+static void process_cell_ended(void *arg, const struct wire_reply *reply, int[WIRE_FDS])
 {
-    struct box_session *session = session_by_pid(arg, reply->pid);
+    struct box_session *session = process_by_pid(arg, reply->pid);
     if (reply->error != ECONNRESET && session && session->state == PROCESS_READY) {
         session->events->on_cell_ended(session->arg, reply->processes, reply->path);
     }
@@ -310,25 +299,25 @@ int box_session_end_cell(struct box_session *session, unsigned cell)
     struct wire_request request = {
         .op = WIRE_KILL_TAG, .pid = session->pid, .tag = session->tag, .cell = cell};
     return session->state == PROCESS_READY
-               ? box_ask(session->box, &request, session_cell_ended, session->box)
+               ? box_ask(session->box, &request, process_cell_ended, session->box)
                : -EPIPE;
 }
 
 void box_session_close(struct box_session *session)
 {
-    session_checkpoints_kill(session); /* so no checkpoint replaces the interpreter */
+    checkpoints_kill(session); /* so no checkpoint replaces the interpreter */
     if (session->state == PROCESS_WAKING) {
-        session_gone(session);
+        process_gone(session);
     } else {
         box_session_kill(session);
     }
 }
 
-void session_lose(struct box_session *session)
+void process_lose(struct box_session *session)
 {
     if (session->state == PROCESS_WAKING) {
-        session_checkpoint_wake_failed(session);
+        checkpoint_wake_failed(session);
     } else if (session->state != PROCESS_EXITED) {
-        session_stop(session, PROCESS_KILL, BOX_END_LOST);
+        process_stop(session, PROCESS_KILL, BOX_END_LOST);
     }
 }

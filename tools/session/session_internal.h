@@ -6,7 +6,6 @@
 #include "tools/session/history.h"
 #include "tools/session/lost_threads.h"
 #include "tools/session/session.h"
-#include "tools/session/session_fields.h"
 #include "tools/session/session_life.h"
 
 /* What the files of a session share. */
@@ -157,7 +156,7 @@ void session_add_killed(struct session *session, unsigned processes, const char 
 /* session_packages.c */
 /* Adds the installed packages. layers: holds the text. */
 void session_packages_fields(const struct session *session, struct buf *layers,
-                             struct session_fields *fields);
+                             struct box_fields *fields);
 /* Whether a run has to wait for --preinstall. */
 bool session_packages_are_awaited(const struct session *session);
 /* Enters PREINSTALLING if --preinstall has not ended; calls session_pump() afterwards. */

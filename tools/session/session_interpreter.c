@@ -38,7 +38,8 @@ static void session_on_output(void *arg, enum box_stream stream, const char *byt
     }
 }
 
-/* What code does to a fork of its process can keep states from resuming, see waking.c. */
+/* What code does to a fork of its process can keep states from resuming, see wake_seen() in
+ * sandbox/interpreter/checkpoint.c. */
 static void session_tell_stalled(struct session *session, const struct box_end *end)
 {
     if (end->stalled == 1) {
@@ -192,16 +193,19 @@ static void session_box_ready(void *arg, struct box *box, const struct fail *why
 {
     struct session *session = arg;
     struct fail fail = {};
-    struct session *parent = session_parent(session);
-    const struct box_session_options options = {.name = session->name, .early = !session->current};
+    const struct session *parent = session_parent(session);
+    struct box_session_options options = {.name = session->name,
+                                          .early = !session->current,
+                                          .events = &session_events,
+                                          .arg = session};
+    if (parent && session_has_variables(parent)) {
+        options.parent = parent->guest;
+        options.cell = session_runs(parent) ? parent->history.now.cell : 0;
+    }
     int r = -ENOENT;
     if (box) {
         session_enter(session, SESSION_OPENING);
-        r = parent && session_has_variables(parent)
-                ? box_session_branch(parent->guest,
-                                     session_runs(parent) ? parent->history.now.cell : 0,
-                                     &session_events, session, &session->guest, &fail)
-                : box_session_open(box, &options, &session_events, session, &session->guest, &fail);
+        r = box_session_open(box, &options, &session->guest, &fail);
     }
     if (r < 0) {
         session_enter(session, SESSION_NONE);

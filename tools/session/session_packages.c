@@ -24,7 +24,7 @@ int sessions_new_installs(struct sessions *sessions, const struct install_config
 }
 
 void session_packages_fields(const struct session *session, struct buf *layers,
-                             struct session_fields *fields)
+                             struct box_fields *fields)
 {
     const struct sessions *sessions = session->owner;
     const struct box_packages *packages = server_box_packages(sessions->server_box);
@@ -33,7 +33,7 @@ void session_packages_fields(const struct session *session, struct buf *layers,
                           box_packages_path(packages), n);
     }
     if (buf_size(layers) > 0) {
-        session_add_field(fields, "packages", buf_bytes(layers), buf_size(layers));
+        box_fields_add(fields, "packages", buf_bytes(layers), buf_size(layers));
     }
 }
 
@@ -187,14 +187,12 @@ void session_packages_check(struct session *session)
 {
     struct run *run = session->current;
     OWNED(buf_done) struct buf layers = BUF_EMPTY;
-    char cell[16];
     run->supplied = true;
     run->cell = ++session->cell;
     run->started_ns = clock_now_ns();
-    (void)snprintf(cell, sizeof cell, "%u", run->cell);
-    struct session_fields fields = {.at = {{"imports", 7}}, .count = 1};
-    session_add_field(&fields, "cell", cell, strlen(cell));
-    session_add_field(&fields, "code", run->request.code, run->request.code_size);
+    struct box_fields fields = {.at = {{"imports", 7}}, .count = 1};
+    box_fields_add_number(&fields, "cell", run->cell);
+    box_fields_add(&fields, "code", run->request.code, run->request.code_size);
     session_packages_fields(session, &layers, &fields);
     session_enter(session, SESSION_CHECKING);
     session_arm_deadline(session);

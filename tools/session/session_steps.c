@@ -49,12 +49,12 @@ static void session_finish(struct session *session)
     session_conclude(session, FATE_NOTHING_TO_RUN, NULL);
 }
 
-static void add_program(struct session_fields *fields, const struct run_program *program)
+static void add_program(struct box_fields *fields, const struct run_program *program)
 {
     if (program) {
-        session_add_field(fields, "argv", program->argv, program->argv_size);
-        session_add_field(fields, "file", program->file, strlen(program->file));
-        session_add_field(fields, "directory", program->directory, strlen(program->directory));
+        box_fields_add(fields, "argv", program->argv, program->argv_size);
+        box_fields_add(fields, "file", program->file, strlen(program->file));
+        box_fields_add(fields, "directory", program->directory, strlen(program->directory));
     }
 }
 
@@ -67,18 +67,16 @@ static void record_between(const struct session *session)
     }
 }
 
-/* number: holds a text. */
-static void add_files(struct session_fields *fields, const struct session *session, char number[16])
+static void add_files(struct box_fields *fields, const struct session *session)
 {
     const struct run *run = session->current;
     const struct session *parent = session_parent(session);
     const struct buf *back = parent ? &parent->files.back : &session->files.back;
     if (session_files_are_edits(session, run)) {
-        (void)snprintf(number, 16, "%u", run->files);
-        session_add_field(fields, "files", number, strlen(number));
+        box_fields_add_number(fields, "files", run->files);
     }
     if (buf_size(back) > 0) {
-        session_add_field(fields, "files_back", buf_bytes(back), buf_size(back));
+        box_fields_add(fields, "files_back", buf_bytes(back), buf_size(back));
     }
 }
 
@@ -101,8 +99,6 @@ void session_send(struct session *session)
 {
     struct run *run = session->current;
     OWNED(buf_done) struct buf layers = BUF_EMPTY;
-    char cell[16];
-    char files[16];
     run->cell = run->sent > 0 ? run->cell : ++session->cell;
     if (!session_record(session)) {
         return;
@@ -111,20 +107,19 @@ void session_send(struct session *session)
     buf_clear(&session->owner->written.text, SESSION_WRITTEN_BYTES);
     session->owner->written.count = 0;
     session->begun = false;
-    (void)snprintf(cell, sizeof cell, "%u", run->cell);
     const struct run_request *request = &run->request;
-    struct session_fields fields = {.at = {{"run", 3}}, .count = 1};
-    session_add_field(&fields, "cell", cell, strlen(cell));
-    session_add_field(&fields, "code", request->code, request->code_size);
+    struct box_fields fields = {.at = {{"run", 3}}, .count = 1};
+    box_fields_add_number(&fields, "cell", run->cell);
+    box_fields_add(&fields, "code", request->code, request->code_size);
     if (request->stdin_text) {
-        session_add_field(&fields, "stdin", request->stdin_text, request->stdin_size);
+        box_fields_add(&fields, "stdin", request->stdin_text, request->stdin_size);
     }
-    add_files(&fields, session, files);
+    add_files(&fields, session);
     if (session->transient) {
-        session_add_field(&fields, "once", "1", 1);
+        box_fields_add(&fields, "once", "1", 1);
     }
     if (request->shown) {
-        session_add_field(&fields, "shown", "1", 1);
+        box_fields_add(&fields, "shown", "1", 1);
     }
     add_program(&fields, request->program);
     session_packages_fields(session, &layers, &fields);
