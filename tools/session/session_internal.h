@@ -26,12 +26,6 @@ struct memory_trace {
     char place[256];      /* a line of the trace, with its newline; empty: in no cell */
 };
 
-/* The state that a restore leads to. */
-struct session_goal {
-    unsigned cell;                 /* 0: there is no goal */
-    char name[HISTORY_NAME_BYTES]; /* empty: undo leads there */
-};
-
 struct session {
     struct session *next;
     struct sessions *owner;
@@ -59,7 +53,7 @@ struct session {
     uint64_t state_bytes;      /* of the current state; 0: small */
     struct history_state safe; /* the newest whose checkpoint has been there */
     bool gave_up;              /* the present state's checkpoint made way for the current run */
-    struct session_goal goal;  /* RESTORING, and the FAILOVER that it can become */
+    unsigned goal;             /* RESTORING, and the FAILOVER that it becomes: the state's cell */
     struct install_op *op;     /* SUPPLYING */
     struct tool_channel calls; /* of tools of other servers */
     struct fate fate;          /* SWEEPING, SAVING: of the current run */
@@ -231,8 +225,8 @@ void session_left_nothing(struct session *session);
 void session_drop_named(struct session *session);
 /* The current run's result, which is complete, names the states that are left after such a drop. */
 void session_list_left(struct session *session);
-/* RESTORING has ended at its goal. */
-void session_state_taken(struct session *session, const struct session_goal *goal);
+/* RESTORING has ended at its goal, the state after cell. */
+void session_state_taken(struct session *session, unsigned cell);
 /* Gives the current state the name that the current run requests. */
 void session_name_state(struct session *session);
 /* Wait for the current state's checkpoint: before the current run, and after it to name the state.

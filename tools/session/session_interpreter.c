@@ -61,21 +61,21 @@ static void session_on_restored(void *arg, const struct box_end *end, unsigned c
 {
     struct session *session = arg;
     struct run *run = session->current;
-    struct session_goal goal = session->goal;
-    bool at_goal = cell == goal.cell;
+    unsigned goal = session->goal;
+    bool at_goal = cell == goal;
     bool was_restoring = session->state == SESSION_RESTORING;
     struct fate_facts facts = session_facts(session, FATE_RESTORED, end);
     facts.exact = cell == session->history.now.cell;
     struct fate fate = run_fate(&facts);
     char why[64];
     session_add_killed(session, end->processes, end->names);
-    session->goal = (struct session_goal){};
+    session->goal = 0;
     session_memory_place(session, end);
     session_tell_stalled(session, end);
     lost_threads_take(&session->lost, message, true);
     session_enter(session, SESSION_IDLE);
     if (was_restoring && at_goal) {
-        session_state_taken(session, &goal);
+        session_state_taken(session, cell);
         session_pump(session);
         return;
     }
@@ -93,7 +93,7 @@ static void session_on_restored(void *arg, const struct box_end *end, unsigned c
         }
         session_state_gave_up(session);
         session_done_by_end(session, &fate, end);
-    } else if (goal.cell > 0) {
+    } else if (goal > 0) {
         session_tell(session, "%s the session has the state after <cell %u>",
                      at_goal ? "the restore finished late," : "checkpoint died during restore,",
                      cell);

@@ -156,7 +156,7 @@ void session_state_lost(struct session *session, char *names, size_t size)
     if (left.cell == 0 && server_box_get(session->owner->server_box)) {
         session->history.left = left; /* files stay */
     }
-    session->goal = (struct session_goal){};
+    session->goal = 0;
     session->safe = (struct history_state){};
 }
 
@@ -302,10 +302,16 @@ static void note_variables(struct run *run, const struct names *left, const stru
              back[0] && older[0] ? ", " : "", back);
 }
 
-/* name: of the state, or empty after an undo. */
-static void session_went_back(struct session *session, unsigned cell, const char *name)
+/* The name of the state that the run asks for; empty: undo leads there. */
+static const char *asked_name(const struct run *run)
+{
+    return run->request.undo ? "" : run->request.restore;
+}
+
+static void session_went_back(struct session *session, unsigned cell)
 {
     struct run *run = session->current;
+    const char *name = asked_name(run);
     session_note_left(session);
     char where[48] = "before the first call";
     if (cell > 0) {
@@ -326,17 +332,17 @@ static void session_went_back(struct session *session, unsigned cell, const char
     run->request.restore[0] = '\0';
 }
 
-static void session_go(struct session *session, const struct session_goal *goal)
+static void session_go(struct session *session, unsigned cell)
 {
-    int r = box_session_restore(session->guest, goal->cell);
+    int r = box_session_restore(session->guest, cell);
     if (r == -EPIPE) {
         session_enter(session, SESSION_FAILOVER);
     } else if (r < 0) {
-        session_forget(session, goal->cell, STATE_EXITED);
+        session_forget(session, cell, STATE_EXITED);
         session_conclude(session, FATE_REFUSED,
                          "Nothing was changed: that state is lost, " STATE_EXITED);
     } else {
-        session->goal = *goal;
+        session->goal = cell;
         session_enter(session, SESSION_RESTORING);
     }
 }
@@ -361,11 +367,11 @@ void session_undo(struct session *session)
         (void)history_pop(history);
         history_leave(history, &left);
         session->files.goal = history->now.files;
-        session_went_back(session, cell, "");
+        session_went_back(session, cell);
         note_variables(session->current, &left.names, &history->now.names);
         session_keep(session);
     } else if (cell > 0) {
-        session_go(session, &(struct session_goal){.cell = cell});
+        session_go(session, cell);
     } else if (history->named_count > 0) {
         session_conclude(session, FATE_REFUSED,
                          "Nothing was undone: before the last call there was only a fresh "
@@ -374,7 +380,7 @@ void session_undo(struct session *session)
         session->files.goal = history->before[history->steps - 1].files;
         /* Its process ends with the interpreter. */
         history_leave(history, &(struct history_state){.files = history->now.files});
-        session_went_back(session, 0, "");
+        session_went_back(session, 0);
         note_variables(session->current, &history->now.names, NULL);
         session_close(session);
     }
@@ -420,7 +426,7 @@ static void session_restore_files(struct session *session)
     history->now.by = 0;
     history_leave(history, &left);
     session->files.goal = files;
-    session_went_back(session, left.cell, RUN_LEFT);
+    session_went_back(session, left.cell);
     run_addf(session->current, RUN_BACK,
              "files of the state before the undo (restore \"" RUN_LEFT
              "\"), variables stay as they are");
@@ -432,17 +438,13 @@ void session_restore(struct session *session)
     struct history *history = &session->history;
     const struct run *run = session->current;
     const struct history_state *state = history_find(history, run->request.restore);
-    if (state && state->cell == 0) {
+    if (!state) {
+        session_refuse_name(session, run->request.restore);
+    } else if (state->cell == 0) {
         session_restore_files(session);
-        return;
+    } else {
+        session_go(session, state->cell);
     }
-    if (state) {
-        struct session_goal goal = {.cell = state->cell};
-        memcpy(goal.name, state->name, sizeof goal.name);
-        session_go(session, &goal);
-        return;
-    }
-    session_refuse_name(session, run->request.restore);
 }
 
 void session_drop_named(struct session *session)
@@ -469,13 +471,14 @@ void session_list_left(struct session *session)
     }
 }
 
-void session_state_taken(struct session *session, const struct session_goal *goal)
+void session_state_taken(struct session *session, unsigned cell)
 {
     struct history *history = &session->history;
     const struct history_state left = history->now;
-    if (goal->name[0]) {
-        const struct history_state *state = history_find(history, goal->name);
-        struct history_state now = {.cell = goal->cell, .calls = left.calls};
+    const char *name = asked_name(session->current);
+    if (name[0]) {
+        const struct history_state *state = history_find(history, name);
+        struct history_state now = {.cell = cell, .calls = left.calls};
         if (state) {
             now.names = state->names;
             now.files = state->files;
@@ -488,7 +491,7 @@ void session_state_taken(struct session *session, const struct session_goal *goa
     }
     history_leave(history, &left);
     session->files.goal = history->now.files;
-    session_went_back(session, goal->cell, goal->name);
+    session_went_back(session, cell);
     note_variables(session->current, &left.names, &history->now.names);
     session_keep(session);
     session_note_left(session); /* unless its process has ended */
