@@ -1,10 +1,10 @@
 #pragma once
 #include "base/fail.h"
 #include "base/loop.h"
+#include "base/word.h"
 #include "tools/run/fate.h"
 #include "tools/servers/tool_channel.h"
 #include "tools/session/history.h"
-#include "tools/session/lost_threads.h"
 #include "tools/session/session.h"
 #include "tools/session/session_life.h"
 
@@ -24,6 +24,16 @@ struct memory_trace {
     uint64_t asked_ns;
     uint64_t place_bytes; /* in use at the request whose result is place; 0: no place is known */
     char place[256];      /* a line of the trace, with its newline; empty: in no cell */
+};
+
+/* Threads that a checkpoint or a branch does not have, and that nothing starts again:
+ * guest/threads.py. */
+
+struct lost_threads {
+    char native[WORD_BYTES + 1]; /* their libraries, "polars 4, zmq 2 (context)"; maybe quoted */
+    unsigned python;             /* how many of Python's */
+    unsigned news;               /* how many of Python's no result has counted, pools' included */
+    bool is_news;                /* no result has named the libraries */
 };
 
 struct session {
@@ -133,34 +143,21 @@ bool session_branch_waits(const struct session *session);
 void session_pump(struct session *session);
 /* The same for each session whose run waits for what has happened to others. */
 void sessions_pump(struct sessions *sessions);
-/* Sends the current run to the idle interpreter. */
-void session_send(struct session *session);
+/* lost_threads.c */
+/* What the interpreter lacks now, as its message says. is_back: it has just replaced another one,
+ * or is a copy. */
+void lost_threads_take(struct lost_threads *lost, const struct box_message *message, bool is_back);
+/* Adds to the run, which has ended: what no result has said, and what it may have waited for until
+ * its time limit. */
+void lost_threads_report(struct lost_threads *lost, struct run *run);
 
-/* session_messages.c */
-void session_on_call(void *arg, const struct box_message *message);
+/* session_interpreter.c */
 /* The current run has ended, and its calls of tools with it. */
 void session_calls_end(struct session *session);
 /* Reports calls that a restored state does not take back; see ledger_take_back(). */
 void session_calls_stay(struct session *session, enum ledger_scope scope, unsigned cell);
-/* Events of the sandbox. */
-void session_on_message(void *arg, const struct box_message *message);
-void session_on_cell_ended(void *arg, unsigned processes, const char *names);
-void session_add_killed(struct session *session, unsigned processes, const char *names);
 
-/* session_packages.c */
-/* Adds the installed packages. layers: holds the text. */
-void session_packages_fields(const struct session *session, struct buf *layers,
-                             struct box_fields *fields);
-/* Whether a run has to wait for --preinstall. */
-bool session_packages_are_awaited(const struct session *session);
-/* Enters PREINSTALLING if --preinstall has not ended; calls session_pump() afterwards. */
-void session_packages_await(struct session *session);
-/* To be called when the current run is sent: its result reports a failed --preinstall, once. */
-void session_packages_sent(struct session *session);
-/* Whether the guest should check what the current run imports, which it does once. */
-bool session_packages_need_check(const struct session *session);
-/* Enters CHECKING: requests from the guest what the current run imports and lacks. */
-void session_packages_check(struct session *session);
+/* session_steps.c, with --auto-install */
 /* Leaves CHECKING: message lists what the run lacks, maybe nothing. */
 void session_packages_supply(struct session *session, const struct box_message *message);
 /* Drops the installation when SUPPLYING ends before it. */
