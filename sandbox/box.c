@@ -23,7 +23,6 @@
 #include "base/own.h"
 #include "sandbox/box.h"
 #include "sandbox/box_changes.h"
-#include "sandbox/box_open.h"
 #include "sandbox/egress/box_egress.h"
 #include "sandbox/host/host_facts.h"
 #include "sandbox/host/mounts.h"

@@ -18,7 +18,6 @@
 #include "base/own.h"
 #include "sandbox/box.h"
 #include "sandbox/box/box.h"
-#include "sandbox/box_open.h"
 #include "sandbox/installer/installer.h"
 #include "sandbox/packages/packages.h"
 #include "sandbox/packages/store.h"
