@@ -168,6 +168,7 @@ void checkpoint_resumed(struct box_session *session, const struct box_message *m
     if (before && before != polling && !before->kept) {
         checkpoint_kill(session, before);
     }
+    struct box_end end = session->death.end;
     session->death = (struct session_death){};
     process_step(session, PROCESS_RESUMED);
     if (process_watch(session) < 0) { /* init watches it already: only its role changes */
@@ -176,7 +177,7 @@ void checkpoint_resumed(struct box_session *session, const struct box_message *m
     if (!session->latest) {
         session->events->on_checkpoint(session->arg, cell, BOX_CHECKPOINT_THERE);
     }
-    session->events->on_restored(session->arg, &session->end, cell, message);
+    session->events->on_restored(session->arg, &end, cell, message);
 }
 
 /* --- a woken checkpoint, until it is the session ---
@@ -195,9 +196,8 @@ enum {
 
 static void wake_failed(struct box_session *session)
 {
-    session->end.stalled += 1;
-    session->end.stalled_cell =
-        session->end.stalled > 1 ? session->end.stalled_cell : session->waking->cell;
+    struct box_end *end = &session->death.end;
+    end->stalled_cell = end->stalled++ > 0 ? end->stalled_cell : session->waking->cell;
     log_info("sandbox", "the state after cell %u does not resume: its code hangs",
              session->waking->cell);
     checkpoint_wake_failed(session);
@@ -231,7 +231,8 @@ static void wake_look(void *arg)
     (void)box_ask(session->box, &request, wake_seen, session);
     loop_timer_in(session->box->loop, &session->timer, LOOK_MS, wake_look, session);
     if (is_slow) {
-        session->events->on_slow(session->arg, &session->end); /* this may close the session */
+        session->events->on_slow(session->arg,
+                                 &session->death.end); /* this may close the session */
     }
 }
 

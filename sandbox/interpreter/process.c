@@ -55,57 +55,55 @@ static const enum process_state next_state[PROCESS_STATES][PROCESS_EVENTS] = {
 
 static struct box_end process_outcome(struct box_session *session)
 {
-    const struct session_death *death = &session->death;
-    const struct box_limits *limits = &session->box->spec->limits;
-    struct box_end end = {.limit_bytes = limits->memory_bytes};
-    bool by_signal = WIFSIGNALED(death->status);
-    if (death->disk_bytes > 0) {
-        end.kind = BOX_END_DISK;
-        end.used_bytes = death->disk_bytes;
-        end.limit_bytes = death->disk_most_bytes;
-        end.used_files = death->disk_files;
-        end.limit_files = limits->disk_inodes;
-    } else if (death->memory_bytes > 0) {
-        end.kind = BOX_END_OOM;
-        end.used_bytes = death->memory_bytes;
-        end.blame = death->blame;
-        session->box->memory_killed = false;
-    } else if (by_signal && WTERMSIG(death->status) == SIGKILL && death->cause == BOX_END_EXIT &&
-               cgroup_oom_happened(&session->box->cgroup)) {
-        end.kind = BOX_END_OOM;
-        if (cgroup_has(&session->box->cgroup, CGROUP_MEMORY)) {
-            uint64_t peak = cgroup_memory_peak(&session->box->cgroup);
-            end.used_bytes = peak ? peak : limits->memory_bytes;
-            bool another = session->box->rank.tag && session->box->rank.tag != session->tag;
-            /* It may have grown since the ranking. */
-            end.blame = another ? BOX_BLAME_UNKNOWN : BOX_BLAME_ITS_OWN;
-            end.files_bytes = cgroup_memory_files(&session->box->cgroup);
-        } else {
-            end.limit_bytes = session->box->spec->memory_enclosing;
-        }
-    } else if (death->cause != BOX_END_EXIT) {
-        end.kind = death->cause;
-    } else if (by_signal) {
-        end.kind = BOX_END_SIGNAL;
-        end.code = WTERMSIG(death->status);
-    } else {
-        end.kind = BOX_END_EXIT;
-        end.code = WEXITSTATUS(death->status);
+    struct box *box = session->box;
+    struct box_end end = session->death.end;
+    int status = session->death.status;
+    if (session->death.over) {
+        return end;
     }
-    end.processes = death->processes;
-    memcpy(end.names, death->names, sizeof end.names);
+    if (end.kind == BOX_END_OOM) {
+        box->memory_killed = false;
+    } else if (end.kind == BOX_END_EXIT && WIFSIGNALED(status)) {
+        end.kind = BOX_END_SIGNAL;
+        end.code = WTERMSIG(status);
+    } else if (end.kind == BOX_END_EXIT) {
+        end.code = WEXITSTATUS(status);
+    }
+    if (end.kind != BOX_END_SIGNAL || end.code != SIGKILL || !cgroup_oom_happened(&box->cgroup)) {
+        return end;
+    }
+    end.kind = BOX_END_OOM;
+    end.code = 0;
+    end.limit_bytes = box->spec->memory_enclosing;
+    if (cgroup_has(&box->cgroup, CGROUP_MEMORY)) {
+        uint64_t peak = cgroup_memory_peak(&box->cgroup);
+        end.limit_bytes = box->spec->limits.memory_bytes;
+        end.used_bytes = peak ? peak : end.limit_bytes;
+        /* It may have grown since the ranking. */
+        end.blame =
+            box->rank.tag && box->rank.tag != session->tag ? BOX_BLAME_UNKNOWN : BOX_BLAME_ITS_OWN;
+        end.files_bytes = cgroup_memory_files(&box->cgroup);
+    }
     return end;
 }
 
-/* Unlinks the session, reports its end and frees it. */
-static void process_finish(struct box_session *session, const struct box_end *end)
+/* The server kills it for this reason; what init has killed it for counts more. */
+static void process_condemn(struct box_session *session, enum box_end_kind cause)
 {
+    struct box_end *end = &session->death.end;
+    end->kind = end->kind == BOX_END_OOM || end->kind == BOX_END_DISK ? end->kind : cause;
+}
+
+/* Unlinks the session, reports its end and frees it. */
+static void process_finish(struct box_session *session)
+{
+    const struct box_end end = process_outcome(session);
     list_remove(&session->box->sessions.list, session);
     loop_timer_disarm(&session->timer);
     loop_io_remove(&session->control.io);
     box_session_drain(session);
     pipes_close(session);
-    session->events->on_end(session->arg, end);
+    session->events->on_end(session->arg, &end);
     process_free(session);
 }
 
@@ -120,7 +118,7 @@ int process_signal_pid(struct box_session *session, pid_t pid, int signal, init_
 void process_gone(struct box_session *session)
 {
     checkpoints_kill(session);
-    process_finish(session, &session->end);
+    process_finish(session);
 }
 
 /* The interpreter and everything that it started are gone. */
@@ -129,7 +127,7 @@ static void process_over(struct box_session *session)
     if (!session->death.over) {
         process_lose_branches(session);
         calls_close(session);
-        session->end = process_outcome(session);
+        session->death.end = process_outcome(session);
         session->death.over = true;
     }
     /* The dead process's output belongs to the call; the rest of a frame is dropped. */
@@ -147,9 +145,9 @@ static void process_swept(void *arg, const struct wire_reply *reply, int[WIRE_FD
     struct fail fail = {};
     if (reply->error == 0) {
         if (!session->death.over) {
-            session->death.processes = reply->processes;
-            (void)snprintf(session->death.names, sizeof session->death.names, "%.*s",
-                           BOX_NAMES_BYTES - 1, reply->path);
+            session->death.end.processes = reply->processes;
+            (void)snprintf(session->death.end.names, BOX_NAMES_BYTES, "%.*s", BOX_NAMES_BYTES - 1,
+                           reply->path);
         }
         process_step(session, PROCESS_SWEPT);
     } else if (reply->error != ECONNRESET) { /* ECONNRESET: the sandbox dies, with its sessions */
@@ -161,7 +159,7 @@ static void process_swept(void *arg, const struct wire_reply *reply, int[WIRE_FD
 static void process_slow(void *arg)
 {
     struct box_session *session = arg;
-    struct box_end end = session->death.over ? session->end : process_outcome(session);
+    const struct box_end end = process_outcome(session);
     process_wait_slowly(session);
     session->events->on_slow(session->arg, &end);
 }
@@ -216,7 +214,7 @@ void process_step(struct box_session *session, enum process_event event)
 void process_stop(struct box_session *session, enum process_event event, enum box_end_kind cause)
 {
     if (session->state < PROCESS_KILLING) {
-        session->death.cause = cause;
+        process_condemn(session, cause);
     }
     process_step(session, event);
 }
@@ -244,21 +242,26 @@ bool process_exited(struct box *box, pid_t pid, int status)
 void process_memory_killed(struct box *box, const struct wire_reply *reply)
 {
     struct box_session *session = process_by_pid(box, reply->pid);
-    if (session) {
-        session->death.memory_bytes = reply->memory_bytes;
-        session->death.blame = reply->blame <= BOX_BLAME_UNKNOWN ? (enum box_blame)reply->blame : 0;
-    } else {
-        box->memory_killed = true;
+    struct box_end *end = session && !session->death.over ? &session->death.end : NULL;
+    box->memory_killed = box->memory_killed || !session;
+    if (end && end->kind != BOX_END_DISK && reply->memory_bytes > 0) {
+        end->kind = BOX_END_OOM;
+        end->used_bytes = reply->memory_bytes;
+        end->limit_bytes = box->spec->limits.memory_bytes;
+        end->blame = reply->blame <= BOX_BLAME_UNKNOWN ? (enum box_blame)reply->blame : 0;
     }
 }
 
 void process_disk_killed(struct box *box, const struct wire_reply *reply)
 {
     for (struct box_session *session = box->sessions.list; session; session = session->next) {
-        if (reply->pid == 0 || session->pid == reply->pid) {
-            session->death.disk_bytes = reply->disk_bytes ? reply->disk_bytes : 1;
-            session->death.disk_most_bytes = reply->disk_most_bytes;
-            session->death.disk_files = reply->disk_files;
+        struct box_end *end = &session->death.end;
+        if ((reply->pid == 0 || session->pid == reply->pid) && !session->death.over) {
+            end->kind = BOX_END_DISK;
+            end->used_bytes = reply->disk_bytes ? reply->disk_bytes : 1;
+            end->limit_bytes = reply->disk_most_bytes;
+            end->used_files = reply->disk_files;
+            end->limit_files = box->spec->limits.disk_inodes;
         }
     }
     if (reply->pid == 0) {
@@ -270,13 +273,10 @@ void session_end_all(struct box *box)
 {
     while (box->sessions.list) {
         struct box_session *session = box->sessions.list;
-        struct box_end end = session->end;
-        if (!session->death.over) {
-            session->death.cause =
-                session->state < PROCESS_EXITED ? BOX_END_KILLED : session->death.cause;
-            end = process_outcome(session);
+        if (!session->death.over && session->state < PROCESS_EXITED) {
+            process_condemn(session, BOX_END_KILLED);
         }
-        process_finish(session, &end);
+        process_finish(session);
     }
 }
 

@@ -81,17 +81,10 @@ struct connection {
 
 /* What is known of the end of a session's process: zeros while it lives. */
 struct session_death {
-    int status;              /* as in waitpid(2); 0 until the exit */
-    enum box_end_kind cause; /* KILLED, LOST or REFUSED: why the server kills it; else EXIT */
-    uint64_t memory_bytes;   /* why the watchdog killed it */
-    enum box_blame blame;    /* for the memory */
-    uint64_t disk_bytes;     /* why the disk check killed it */
-    uint64_t disk_most_bytes;
-    uint64_t disk_files; /* 0: for its bytes */
-    unsigned processes;  /* that were killed with it */
-    char names[BOX_NAMES_BYTES];
-    bool over;      /* all that is known is known */
-    unsigned looks; /* at checkpoints that have been woken since */
+    int status;         /* as in waitpid(2); 0 until the exit */
+    struct box_end end; /* its kind: EXIT until another reason is known */
+    bool over;          /* all that is known is known */
+    unsigned looks;     /* at checkpoints that have been woken since */
 };
 
 /* The checkpoint being woken. */
@@ -130,7 +123,6 @@ struct box_session {
     struct connection calls; /* of tools */
     bool calls_due; /* one is awaited: nothing is sent to the interpreter before it has that */
     struct session_death death;
-    struct box_end end; /* of the process that a checkpoint replaces */
     struct loop_timer timer;
 };
 

@@ -470,6 +470,35 @@ static void a_killed_session_ends_with_both_its_exit_and_inits_response(void **)
     assert_int_equal(end.kind, BOX_END_KILLED);
 }
 
+static void what_init_kills_for_counts_more_than_the_server_s_reason(void **)
+{
+    become_ready();
+    make_checkpoint();
+    box_session_kill(session);
+    struct wire_request sweep = asked(WIRE_KILL_TAG);
+    process_memory_killed(&box, &(struct wire_reply){.pid = INTERPRETER, .memory_bytes = 5});
+    assert_true(process_exited(&box, INTERPRETER, SIGKILL));
+    answer(&sweep, 0);
+    (void)asked(WIRE_SIGNAL);
+    say_resumed("8");
+    assert_int_equal(restored, 1);
+    assert_int_equal(end.kind, BOX_END_OOM);
+    assert_int_equal(end.used_bytes, 5);
+    assert_int_equal(end.limit_bytes, 1 << 30);
+    assert_int_equal(end.processes, 3);
+    struct wire_request watch = asked(WIRE_WATCH);
+    answer(&watch, 0);
+    watch = asked(WIRE_WATCH);
+    answer(&watch, 0);
+    process_memory_killed(&box, &(struct wire_reply){.pid = CHECKPOINT, .memory_bytes = 5});
+    process_disk_killed(&box, &(struct wire_reply){.pid = CHECKPOINT, .disk_bytes = 7});
+    process_memory_killed(&box, &(struct wire_reply){.pid = CHECKPOINT, .memory_bytes = 5});
+    box_session_close(session);
+    assert_int_equal(session->death.end.kind, BOX_END_DISK);
+    assert_int_equal(session->death.end.used_bytes, 7);
+    assert_int_equal(session->death.end.processes, 0); /* of this death */
+}
+
 static void a_checkpoint_replaces_a_killed_session(void **)
 {
     become_ready();
@@ -719,6 +748,7 @@ int main(void)
         TEST(a_dying_session_cannot_be_restored),
         TEST(last_messages_are_read_before_the_rest_is_killed),
         TEST(a_killed_session_ends_with_both_its_exit_and_inits_response),
+        TEST(what_init_kills_for_counts_more_than_the_server_s_reason),
         TEST(a_checkpoint_replaces_a_killed_session),
         TEST(a_resumed_checkpoint_that_is_not_watched_is_replaced),
         TEST(a_checkpoint_that_computes_for_ever_makes_way),
