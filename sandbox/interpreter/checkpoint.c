@@ -286,14 +286,12 @@ enum box_checkpoint box_session_checkpoint(struct box_session *session, unsigned
                                              : BOX_CHECKPOINT_NONE;
 }
 
-void box_session_keep(struct box_session *session, const unsigned *cells, unsigned count)
+void box_session_keep(struct box_session *session, bool (*keeps)(const void *arg, unsigned cell),
+                      const void *arg)
 {
     for (struct session_checkpoint *at = session->checkpoints;
          at < session->checkpoints + SESSION_CHECKPOINTS; at++) {
-        at->kept = false;
-        for (unsigned i = 0; i < count; i++) {
-            at->kept = at->kept || (at->pid > 0 && at->cell == cells[i]);
-        }
+        at->kept = at->pid > 0 && keeps(arg, at->cell);
         if (at->pid > 0 && !at->kept && at != session->latest && at != session->target &&
             at != session->waking) {
             checkpoint_kill(session, at);

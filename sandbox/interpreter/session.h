@@ -151,9 +151,10 @@ void box_session_await_checkpoint(struct box_session *session, unsigned cell);
 /* session: NULL: there is none, nor a checkpoint. */
 enum box_checkpoint box_session_checkpoint(struct box_session *session, unsigned cell);
 
-/* Keeps the checkpoints of these cells, and kills the others except the newest. One that is awaited
- * has to be named again when it is there. */
-void box_session_keep(struct box_session *session, const unsigned *cells, unsigned count);
+/* Keeps the checkpoints of the cells that keeps() names, and kills the others except the newest. To
+ * be called again when one that is awaited is there. */
+void box_session_keep(struct box_session *session, bool (*keeps)(const void *arg, unsigned cell),
+                      const void *arg);
 
 /* Kills the newest checkpoint, which is not kept: without it a death loses the state. false: there
  * is none. */

@@ -57,10 +57,6 @@ const struct history_state *history_find(const struct history *history, const ch
 /* The state that this cell made, or NULL. */
 const struct history_state *history_of_cell(const struct history *history, unsigned cell);
 
-/* The cells of all states except the current one, each once, without 0. cells: space for all of
- * them. Returns how many. */
-unsigned history_cells(const struct history *history, unsigned *cells);
-
 /* Removes the state of a lost checkpoint, and with it the older steps of undo. Returns the name
  * that a call has given it, copied to lost, or empty. */
 const char *history_forget(struct history *history, unsigned cell, char lost[HISTORY_NAME_BYTES]);

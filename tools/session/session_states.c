@@ -55,18 +55,25 @@ enum box_checkpoint session_checkpoint(const struct session *session)
     return box_session_checkpoint(session->guest, session->history.now.cell);
 }
 
+static bool is_kept(const void *history, unsigned cell)
+{
+    return history_of_cell(history, cell) != NULL;
+}
+
 void session_keep(struct session *session)
 {
-    unsigned cells[HISTORY_STATES];
-    unsigned count = history_cells(&session->history, cells);
+    const struct history_state *state = NULL;
     if (session->guest) {
-        box_session_keep(session->guest, cells, count);
+        box_session_keep(session->guest, is_kept, &session->history);
     }
     session_files_keep(session);
-    for (unsigned i = 0; i < count; i++) {
-        if (box_session_checkpoint(session->guest, cells[i]) == BOX_CHECKPOINT_NONE) {
-            session_forget(session, cells[i], STATE_EXITED);
+    for (unsigned i = 0; (state = history_at(&session->history, i));) {
+        bool lost = state->cell > 0 &&
+                    box_session_checkpoint(session->guest, state->cell) == BOX_CHECKPOINT_NONE;
+        if (lost) {
+            session_forget(session, state->cell, STATE_EXITED);
         }
+        i = lost ? 0 : i + 1;
     }
 }
 
