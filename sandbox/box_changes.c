@@ -21,14 +21,14 @@
 
 /* --- requests --- */
 
-int box_changes_ask(struct box *box, enum box_changes_request what, const char *const *paths,
-                    size_t count, init_client_fn fn, void *arg)
+int box_changes_ask(struct box *box, enum box_changes_request what, struct path_list paths,
+                    init_client_fn fn, void *arg)
 {
     struct wire_request request = {.op = what == BOX_CHANGES_DISCARD ? KEEP_DISCARD : KEEP_LIST,
                                    .list = what == BOX_CHANGES_PATCH  ? KEEP_LIST_PATCH
                                            : what == BOX_CHANGES_LIST ? KEEP_LIST_SHOWS
                                                                       : KEEP_LIST_COUNTS};
-    return keeper_ask_paths(box, &request, paths, count, fn, arg);
+    return keeper_ask_paths(box, &request, paths, fn, arg);
 }
 
 int box_changes_read(const struct wire_reply *reply, const int fds[WIRE_FDS], struct buf *records)
@@ -58,10 +58,9 @@ struct box_apply {
     struct box_apply *next; /* waits for this one */
     bool is_begun;
     struct box *box;
-    const char *const *paths; /* borrowed */
-    size_t count;
-    bool is_resumed; /* only finishes what was left; for nobody */
-    bool finishes;   /* at present the journal is the one that was left */
+    struct path_list paths; /* borrowed */
+    bool is_resumed;        /* only finishes what was left; for nobody */
+    bool finishes;          /* at present the journal is the one that was left */
     box_apply_choose_fn choose;
     box_applied_fn done;
     void *arg;
@@ -347,7 +346,7 @@ static void collect(struct box_apply *apply)
     drop_fd(&apply->dir_fd);
     drop_fd(&apply->upper_fd);
     int r = keeper_ask_paths(apply->box, &(struct wire_request){.op = KEEP_COLLECT}, apply->paths,
-                             apply->count, journal_collected, apply);
+                             journal_collected, apply);
     if (r < 0) {
         end(apply, -r);
     }
@@ -411,7 +410,7 @@ static int begin(struct box_apply *apply)
     return apply->box->cow.left_journal_fd >= 0
                ? finish_left(apply)
                : keeper_ask_paths(apply->box, &(struct wire_request){.op = KEEP_COLLECT},
-                                  apply->paths, apply->count, journal_collected, apply);
+                                  apply->paths, journal_collected, apply);
 }
 
 /* Begins a copy of what is wanted, or has it wait for those before it. 0 or -errno */
@@ -437,21 +436,20 @@ static int add(const struct box_apply *wanted)
     return r;
 }
 
-int box_changes_apply(struct box *box, const char *const *paths, size_t count,
-                      box_apply_choose_fn choose, box_applied_fn done, void *arg)
+int box_changes_apply(struct box *box, struct path_list paths, box_apply_choose_fn choose,
+                      box_applied_fn done, void *arg)
 {
     struct box_apply *running = box->cow.applying;
     if (running && running->is_resumed) { /* which goes on with this */
         running->is_resumed = false;
         running->paths = paths;
-        running->count = count;
         running->choose = choose;
         running->done = done;
         running->arg = arg;
         return 0;
     }
     return add(&(struct box_apply){
-        .box = box, .paths = paths, .count = count, .choose = choose, .done = done, .arg = arg});
+        .box = box, .paths = paths, .choose = choose, .done = done, .arg = arg});
 }
 
 static void resumed(void *, int error, const struct apply_journal *)

@@ -5,6 +5,7 @@
 #include "sandbox/protocol/apply_journal.h"
 #include "sandbox/protocol/change_record.h"
 #include "sandbox/protocol/init_client.h"
+#include "sandbox/types.h"
 #include "sandbox/workspace/refused.h"
 
 /* The changes of a copy-on-write workspace (box_spec.cow). Paths are relative to the workspace and
@@ -25,8 +26,8 @@ enum box_changes_request {
 
 /* fn: called once, later, with what box_changes_read() reads, and as fds[1] maybe the whole patch;
  * with ECONNRESET when the sandbox dies. 0 or -errno. */
-int box_changes_ask(struct box *box, enum box_changes_request what, const char *const *paths,
-                    size_t count, init_client_fn fn, void *arg);
+int box_changes_ask(struct box *box, enum box_changes_request what, struct path_list paths,
+                    init_client_fn fn, void *arg);
 /* Reads the records of that response, which are valid: none after an error. 0 or an errno value. */
 int box_changes_read(const struct wire_reply *reply, const int fds[WIRE_FDS], struct buf *records);
 
@@ -50,8 +51,8 @@ typedef void (*box_applied_fn)(void *arg, int error, const struct apply_journal 
 /* Applies changes to the user's directory, in a process of its own. One after the other. First
  * finishes what an apply has left that was killed. paths: borrowed until done. done: called once,
  * later; with ECONNRESET when the sandbox dies. 0 or -errno. */
-int box_changes_apply(struct box *box, const char *const *paths, size_t count,
-                      box_apply_choose_fn choose, box_applied_fn done, void *arg);
+int box_changes_apply(struct box *box, struct path_list paths, box_apply_choose_fn choose,
+                      box_applied_fn done, void *arg);
 
 /* Finishes what another server was applying when it was killed, if the workspace has a store; not
  * what is applied only if named. */

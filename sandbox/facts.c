@@ -390,8 +390,8 @@ void box_probe(const struct box_spec *spec, struct box_report *report)
     if (loop_new(&loop) < 0) {
         return;
     }
-    struct box_owner owner = {probe_on_state, &ended, report};
-    int r = box_start(loop, spec, NULL, &owner, &box, &fail);
+    struct box_owner owner = {loop, probe_on_state, &ended, report};
+    int r = box_start(spec, NULL, &owner, &box, &fail);
     uint64_t deadline_ns = clock_now_ns() + PROBE_MS * CLOCK_NS_PER_MS;
     while (r == 0 && !ended && clock_now_ns() < deadline_ns) {
         r = loop_step(loop, 100);

@@ -17,12 +17,12 @@ int keeper_name_path(struct box *box, const char *path, size_t size)
     return box_ask_keeper(box, &request, NULL, NULL);
 }
 
-int keeper_ask_paths(struct box *box, struct wire_request *request, const char *const *paths,
-                     size_t count, init_client_fn fn, void *arg)
+int keeper_ask_paths(struct box *box, struct wire_request *request, struct path_list paths,
+                     init_client_fn fn, void *arg)
 {
     int r = 0;
-    for (size_t i = 0; r == 0 && i < count; i++) {
-        r = keeper_name_path(box, paths[i], strlen(paths[i]));
+    for (size_t i = 0; r == 0 && i < paths.count; i++) {
+        r = keeper_name_path(box, paths.at[i], strlen(paths.at[i]));
     }
     return r ? r : box_ask_keeper(box, request, fn, arg);
 }

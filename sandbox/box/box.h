@@ -178,8 +178,8 @@ enum { KEEPER_REPLY_BYTES = 64 << 20 };
 /* Names a path for the next request: a filter, or a call's own. 0 or -errno; -ENAMETOOLONG */
 int keeper_name_path(struct box *box, const char *path, size_t size);
 /* Sends the request, with paths before it; else like box_ask_keeper(). */
-int keeper_ask_paths(struct box *box, struct wire_request *request, const char *const *paths,
-                     size_t count, init_client_fn fn, void *arg);
+int keeper_ask_paths(struct box *box, struct wire_request *request, struct path_list paths,
+                     init_client_fn fn, void *arg);
 
 /* Appends what the memfd of a response holds: a copy, since the keeper can still write there. 0 or
  * -errno; -EPROTO: it is no memfd, -E2BIG: more than most bytes. */
@@ -198,6 +198,6 @@ struct box_setup {
 };
 
 /* Builds the sandbox and requests the role's process. 0 or -errno */
-[[nodiscard]] int box_open(struct loop *loop, const struct box_spec *spec,
-                           const struct box_owner *owner, const struct box_setup *setup,
-                           struct box **ret_box, struct fail *ret_fail);
+[[nodiscard]] int box_open(const struct box_spec *spec, const struct box_owner *owner,
+                           const struct box_setup *setup, struct box **ret_box,
+                           struct fail *ret_fail);

@@ -136,10 +136,9 @@ static void server_box_warm_up(struct server_box *server_box)
     if (server_box->box || server_box->dead) {
         return;
     }
-    struct box_owner owner = {server_box_on_state, server_box, &server_box->report,
-                              server_box_on_egress};
-    int r = box_start(server_box->loop, server_box->spec, server_box->packages, &owner,
-                      &server_box->box, &fail);
+    struct box_owner owner = {server_box->loop, server_box_on_state, server_box,
+                              &server_box->report, server_box_on_egress};
+    int r = box_start(server_box->spec, server_box->packages, &owner, &server_box->box, &fail);
     if (r < 0) {
         server_box_notify(server_box, NULL, &fail);
     }

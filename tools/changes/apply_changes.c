@@ -102,7 +102,7 @@ static void ask_left(struct apply_op *apply, int error)
         return;
     }
     if (!apply->op.call || !box ||
-        box_changes_ask(box, BOX_CHANGES_COUNT, NULL, 0, left_listed, apply) < 0) {
+        box_changes_ask(box, BOX_CHANGES_COUNT, (struct path_list){}, left_listed, apply) < 0) {
         apply_end(apply, SIZE_MAX);
     }
 }
@@ -156,10 +156,9 @@ static void applied(void *arg, int error, const struct apply_journal *journal)
 static int apply_begin(struct changes_op *op, struct box *box)
 {
     struct apply_op *apply = (struct apply_op *)op;
-    const char *const *paths = (const char *const *)op->paths.at;
-    return apply->discard
-               ? box_changes_ask(box, BOX_CHANGES_DISCARD, paths, op->paths.count, discarded, apply)
-               : box_changes_apply(box, paths, op->paths.count, choose, applied, apply);
+    const struct path_list paths = {(const char *const *)op->paths.at, op->paths.count};
+    return apply->discard ? box_changes_ask(box, BOX_CHANGES_DISCARD, paths, discarded, apply)
+                          : box_changes_apply(box, paths, choose, applied, apply);
 }
 
 void apply_changes_call(struct tools *tools, struct rpc_call *call, const json_t *arguments)

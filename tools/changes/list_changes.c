@@ -57,7 +57,8 @@ static int list_begin(struct changes_op *op, struct box *box)
     struct list_op *list = (struct list_op *)op;
     bool patch = list->diff || rpc_call_wants_view(op->call);
     return box_changes_ask(box, patch ? BOX_CHANGES_PATCH : BOX_CHANGES_LIST,
-                           (const char *const *)op->paths.at, op->paths.count, listed, list);
+                           (struct path_list){(const char *const *)op->paths.at, op->paths.count},
+                           listed, list);
 }
 
 void list_changes_call(struct tools *tools, struct rpc_call *call, const json_t *arguments)

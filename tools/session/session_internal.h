@@ -128,8 +128,6 @@ void session_conclude(struct session *session, enum fate_event event, const char
 void session_close(struct session *session);
 /* Starts the time limit of the current run, less what it has already spent. */
 void session_arm_deadline(struct session *session);
-/* The current run has a result: adds the hint why a branch beside a job may lack a name. */
-void session_explain_branch(const struct session *session);
 /* Frees a session without an interpreter and without a run. */
 void session_drop(struct session *session);
 
@@ -205,13 +203,16 @@ void session_state_made(struct session *session, const struct box_message *messa
 /* The current run, a job, ends before it has begun: an undo takes that back, not the call before.
  */
 void session_state_untouched(struct session *session);
-/* The interpreter died; the state is that after cell. by_run: the current run died with it. gone,
- * older: of size, receive the variables that this state lacks, and those that a later cell has
- * bound. */
-void session_state_back(struct session *session, bool by_run, unsigned cell, char *gone,
-                        char *older, size_t size);
+struct lost_names {
+    char gone[SESSION_NAMES_BYTES];  /* the variables that a state lacks */
+    char older[SESSION_NAMES_BYTES]; /* those that a later cell has bound */
+};
+/* The interpreter died; the state is that after cell. by_run: the current run died with it. lost:
+ * zeroed. */
+void session_state_back(struct session *session, bool by_run, unsigned cell,
+                        struct lost_names *lost);
 /* No state is left. names: receives the lost variables. */
-void session_state_lost(struct session *session, char *names, size_t size);
+void session_state_lost(struct session *session, char names[SESSION_NAMES_BYTES]);
 /* Carries out the current run's undo or restore. Afterwards that is done, or the run has failed, or
  * the session waits. */
 void session_undo(struct session *session);

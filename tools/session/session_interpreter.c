@@ -159,6 +159,19 @@ static bool session_end_processes(struct session *session)
     return true;
 }
 
+/* Adds the hint why a branch beside a job may lack a name. */
+static void session_explain_branch(const struct session *session)
+{
+    const struct session *parent = session_parent(session);
+    struct run *run = session->current;
+    if (parent && parent->current && parent->current->job > 0 &&
+        strcmp(run_fact(run, RUN_ERROR_TYPE), "NameError") == 0 && !run_fact(run, RUN_HINT)[0]) {
+        run_addf(run, RUN_HINT,
+                 "job %u still runs: until it ends, no branch has the variables that it makes",
+                 parent->current->job);
+    }
+}
+
 static void session_on_result(struct session *session, const struct box_message *message)
 {
     struct run *run = session->current;
@@ -227,13 +240,6 @@ static void session_done_by_end(struct session *session, const struct fate *fate
     session_done(session, fate);
 }
 
-static void session_refuse(struct session *session, const struct fail *why)
-{
-    char sentence[SESSION_SENTENCE_BYTES];
-    (void)snprintf(sentence, sizeof sentence, "The sandbox is not available: %s.", fail_text(why));
-    session_conclude(session, FATE_REFUSED, sentence);
-}
-
 static void session_on_output(void *arg, enum box_stream stream, const char *bytes, size_t size)
 {
     struct session *session = arg;
@@ -291,14 +297,13 @@ static void session_on_restored(void *arg, const struct box_end *end, unsigned c
         session_pump(session);
         return;
     }
-    char gone[SESSION_NAMES_BYTES] = "";
-    char older[SESSION_NAMES_BYTES] = "";
-    session_state_back(session, fate.done, cell, gone, older, sizeof gone);
+    struct lost_names lost = {};
+    session_state_back(session, fate.done, cell, &lost);
     if (fate.done) {
         run->end.restored_cell = cell;
         session_calls_stay(session, LEDGER_UNDO, cell);
-        run_addf(run, RUN_GONE, "%s", gone);
-        run_addf(run, RUN_OLDER, "%s", older);
+        run_addf(run, RUN_GONE, "%s", lost.gone);
+        run_addf(run, RUN_OLDER, "%s", lost.older);
         outcome_take_parts(run, message); /* what the dead process left in its files */
         if (end->kind == BOX_END_OOM) {
             session_state_crowded(session);
@@ -314,9 +319,9 @@ static void session_on_restored(void *arg, const struct box_end *end, unsigned c
         session_tell(session,
                      "the interpreter exited between calls (%s), restored to the state after "
                      "<cell %u>%s%s%s%s%s",
-                     outcome_end_text(end, why), cell, *gone ? ", variables lost: " : "", gone,
-                     *older ? ", back to older values: " : "", older,
-                     *older ? " " RUN_OLDER_NOTE : "");
+                     outcome_end_text(end, why), cell, lost.gone[0] ? ", variables lost: " : "",
+                     lost.gone, lost.older[0] ? ", back to older values: " : "", lost.older,
+                     lost.older[0] ? " " RUN_OLDER_NOTE : "");
     }
     session_pump(session);
 }
@@ -355,7 +360,7 @@ static void session_on_end(void *arg, const struct box_end *end)
         session_calls_end(session);
     }
     session_calls_stay(session, LEDGER_UNDO, 0);
-    session_state_lost(session, gone, sizeof gone);
+    session_state_lost(session, gone);
     session->guest = NULL;
     session_enter(session, SESSION_NONE);
     if (fate.done) {
@@ -423,7 +428,10 @@ static void session_box_ready(void *arg, struct box *box, const struct fail *why
         session_enter(session, SESSION_NONE);
     }
     if (r < 0 && session->current) {
-        session_refuse(session, box ? &fail : why);
+        char sentence[SESSION_SENTENCE_BYTES];
+        (void)snprintf(sentence, sizeof sentence, "The sandbox is not available: %s.",
+                       fail_text(box ? &fail : why));
+        session_conclude(session, FATE_REFUSED, sentence);
     } else if (r < 0 && !box && !server_box_is_ending(session->owner->server_box)) {
         log_error("tools", "sandbox: %s", fail_text(why)); /* no call reports it */
     }

@@ -123,8 +123,8 @@ void session_state_untouched(struct session *session)
     session_keep(session);
 }
 
-void session_state_back(struct session *session, bool by_run, unsigned cell, char *gone,
-                        char *older, size_t size)
+void session_state_back(struct session *session, bool by_run, unsigned cell,
+                        struct lost_names *lost)
 {
     struct history *history = &session->history;
     const struct history_state *state = history_of_cell(history, cell);
@@ -141,8 +141,8 @@ void session_state_back(struct session *session, bool by_run, unsigned cell, cha
         back.files = history->now.files;
     }
     if (cell != history->now.cell) {
-        (void)names_lost(&history->now.names, &back.names, gone, size);
-        (void)names_older(&history->now.names, &back.names, older, size);
+        (void)names_lost(&history->now.names, &back.names, lost->gone, sizeof lost->gone);
+        (void)names_older(&history->now.names, &back.names, lost->older, sizeof lost->older);
         history->now = back;
     }
     if (by_run) {
@@ -151,9 +151,9 @@ void session_state_back(struct session *session, bool by_run, unsigned cell, cha
     session_keep(session);
 }
 
-void session_state_lost(struct session *session, char *names, size_t size)
+void session_state_lost(struct session *session, char names[SESSION_NAMES_BYTES])
 {
-    (void)names_lost(&session->history.now.names, NULL, names, size);
+    (void)names_lost(&session->history.now.names, NULL, names, SESSION_NAMES_BYTES);
     if (session->history.named_count > 0) {
         session_tell(session, "the named states are lost with the interpreter");
     }

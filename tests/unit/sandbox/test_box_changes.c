@@ -174,11 +174,13 @@ static void a_list_is_what_the_keeper_sends(void **)
     struct buf records = BUF_EMPTY;
     const struct change_record record = {.sign = '+'};
     assert_int_equal(change_record_add(&records, &record, "src/x", NULL), 0);
-    assert_int_equal(box_changes_ask(&box, BOX_CHANGES_PATCH, paths, 2, listed, NULL), 0);
+    assert_int_equal(
+        box_changes_ask(&box, BOX_CHANGES_PATCH, (struct path_list){paths, 2}, listed, NULL), 0);
     assert_string_equal(asked, "src a b L2 ");
     reply(0, memfd_of(&records), -1);
     assert_string_equal(seen, "0 +src/x");
-    assert_int_equal(box_changes_ask(&box, BOX_CHANGES_DISCARD, NULL, 0, listed, NULL), 0);
+    assert_int_equal(box_changes_ask(&box, BOX_CHANGES_DISCARD, (struct path_list){}, listed, NULL),
+                     0);
     assert_string_equal(asked, "src a b L2 D0 ");
     buf_consume(&records, 8);
     seen[0] = '\0';
@@ -200,7 +202,8 @@ static void other_descriptors_are_refused(void **)
     static const int errors[] = {EPROTO, EPROTO, E2BIG};
     for (unsigned i = 0; i < 3; i++) {
         seen[0] = '\0';
-        assert_int_equal(box_changes_ask(&box, BOX_CHANGES_LIST, NULL, 0, listed, NULL), 0);
+        assert_int_equal(
+            box_changes_ask(&box, BOX_CHANGES_LIST, (struct path_list){}, listed, NULL), 0);
         reply(0, fds[i], -1);
         assert_int_equal(strtoul(seen, NULL, 10), errors[i]);
         assert_true(i == 0 || fstat(fds[i], &st) < 0); /* closed */
@@ -208,7 +211,8 @@ static void other_descriptors_are_refused(void **)
     assert_int_equal(close(fds[3]), 0);
     assert_int_equal(close(pipes[1]), 0);
     seen[0] = '\0';
-    assert_int_equal(box_changes_ask(&box, BOX_CHANGES_LIST, NULL, 0, listed, NULL), 0);
+    assert_int_equal(box_changes_ask(&box, BOX_CHANGES_LIST, (struct path_list){}, listed, NULL),
+                     0);
     reply(ECONNRESET, -1, -1);
     assert_int_equal(strtoul(seen, NULL, 10), ECONNRESET);
 }
@@ -228,7 +232,7 @@ static void begin(void)
         assert_int_equal(apply_journal_add(&journal, paths[i], &facts, &facts), 0);
         ((struct apply_item *)(void *)(journal.data + at))->hash = 1;
     }
-    assert_int_equal(box_changes_apply(&box, NULL, 0, choose, applied, NULL), 0);
+    assert_int_equal(box_changes_apply(&box, (struct path_list){}, choose, applied, NULL), 0);
     int fd = memfd_of(&journal);
     keeper_fd = dup(fd);
     reply(0, fd, dup(temp.fd));
@@ -299,7 +303,7 @@ static void a_killed_process_is_started_once_more(void **)
     /* The next one first finishes this. */
     seen[0] = '\0';
     asked[0] = '\0';
-    assert_int_equal(box_changes_apply(&box, NULL, 0, choose, applied, NULL), 0);
+    assert_int_equal(box_changes_apply(&box, (struct path_list){}, choose, applied, NULL), 0);
     assert_int_equal(starts, 5);
     assert_string_equal(asked, "");
     work(APPLY_SAME, NULL);
@@ -325,7 +329,7 @@ static void a_store_keeps_the_journal_until_it_is_carried_out(void **)
     asked[0] = '\0';
     box_changes_resume(&box);
     assert_int_equal(starts, 2);
-    assert_int_equal(box_changes_apply(&box, NULL, 0, choose, applied, NULL), 0);
+    assert_int_equal(box_changes_apply(&box, (struct path_list){}, choose, applied, NULL), 0);
     work(APPLY_DONE, NULL);
     process.done(process.arg, true);
     assert_string_equal(asked, "C0 ");
@@ -345,7 +349,7 @@ static void nothing_chosen_starts_nothing(void **)
 {
     struct buf journal = BUF_EMPTY;
     assert_int_equal(apply_journal_begin(&journal, 1, 1), 0);
-    assert_int_equal(box_changes_apply(&box, NULL, 0, choose, applied, NULL), 0);
+    assert_int_equal(box_changes_apply(&box, (struct path_list){}, choose, applied, NULL), 0);
     reply(0, memfd_of(&journal), dup(temp.fd));
     assert_string_equal(seen, "0");
     assert_int_equal(starts, 0);
@@ -361,7 +365,7 @@ static void a_sandbox_that_dies_ends_the_apply(void **)
     assert_non_null(strstr(seen, " a:1 b:0 c:0"));
     (void)kept();
     seen[0] = '\0';
-    assert_int_equal(box_changes_apply(&box, NULL, 0, choose, applied, NULL), 0);
+    assert_int_equal(box_changes_apply(&box, (struct path_list){}, choose, applied, NULL), 0);
     box_changes_stop(&box);
     reply(ECONNRESET, -1, -1);
     assert_int_equal(strtoul(seen, NULL, 10), ECONNRESET);
