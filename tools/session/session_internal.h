@@ -48,9 +48,8 @@ struct session {
     struct server_box_waiter waiter;
     struct loop_timer timer; /* of the current state */
     struct run *current;
-    bool begun;      /* RUNNING: the interpreter has begun with the current run's code */
-    unsigned cell;   /* of the last run */
-    unsigned undoes; /* the cell that an undo takes back; 0: none alone */
+    bool begun;    /* RUNNING: the interpreter has begun with the current run's code */
+    unsigned cell; /* of the last run */
     struct history history;
     uint32_t serial; /* of no other session */
     struct {
@@ -223,7 +222,7 @@ void session_left_nothing(struct session *session);
 void session_drop_named(struct session *session);
 /* The current run's result, which is complete, names the states that are left after such a drop. */
 void session_list_left(struct session *session);
-/* RESTORING has ended at its goal, the state after cell. */
+/* The interpreter has the state that the run goes back to: that after cell. */
 void session_state_taken(struct session *session, unsigned cell);
 /* Gives the current state the name that the current run requests. */
 void session_name_state(struct session *session);

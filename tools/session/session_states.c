@@ -194,18 +194,16 @@ static void session_await_over(void *arg)
 {
     struct session *session = arg;
     char text[SESSION_SENTENCE_BYTES];
-    if (session->current->request.undo) { /* that state is given up */
-        session->current->gives_up = true;
-        session_enter(session, SESSION_IDLE);
-        session_pump(session);
-        return;
-    }
     (void)snprintf(text, sizeof text,
                    "Nothing was run: the state after <cell %u> is still being saved. Try again "
                    "later, or drop that state with `undo`.",
                    session->history.now.cell);
     session_enter(session, SESSION_IDLE);
-    session_conclude(session, FATE_REFUSED, text);
+    if (session->current->request.undo) { /* that state is given up */
+        session->current->gives_up = true;
+    } else {
+        session_conclude(session, FATE_REFUSED, text);
+    }
     session_pump(session);
 }
 
@@ -315,7 +313,8 @@ static const char *asked_name(const struct run *run)
     return run->request.undo ? "" : run->request.restore;
 }
 
-static void session_went_back(struct session *session, unsigned cell)
+/* undone: the cell that an undo takes back; 0: none alone. */
+static void session_went_back(struct session *session, unsigned cell, unsigned undone)
 {
     struct run *run = session->current;
     const char *name = asked_name(run);
@@ -326,9 +325,8 @@ static void session_went_back(struct session *session, unsigned cell)
     }
     if (name[0]) {
         run_addf(run, RUN_BACK, "back to the state %s (restore \"%s\")", where, name);
-    } else if (session->undoes > 0) {
-        run_addf(run, RUN_BACK, "undid <cell %u>, back to the state %s (undo)", session->undoes,
-                 where);
+    } else if (undone > 0) {
+        run_addf(run, RUN_BACK, "undid <cell %u>, back to the state %s (undo)", undone, where);
     } else {
         run_addf(run, RUN_BACK, "back to the state %s (undo)", where);
     }
@@ -368,15 +366,8 @@ void session_undo(struct session *session)
         return;
     }
     unsigned cell = history->before[history->steps - 1].cell;
-    session->undoes = history->now.by;
     if (cell == history->now.cell) { /* a crash has already brought it back */
-        const struct history_state left = history->now;
-        (void)history_pop(history);
-        history_leave(history, &left);
-        session->files.goal = history->now.files;
-        session_went_back(session, cell);
-        note_variables(session->current, &left.names, &history->now.names);
-        session_keep(session);
+        session_state_taken(session, cell);
     } else if (cell > 0) {
         session_go(session, cell);
     } else if (history->named_count > 0) {
@@ -387,7 +378,7 @@ void session_undo(struct session *session)
         session->files.goal = history->before[history->steps - 1].files;
         /* Its process ends with the interpreter. */
         history_leave(history, &(struct history_state){.files = history->now.files});
-        session_went_back(session, 0);
+        session_went_back(session, 0, history->now.by);
         note_variables(session->current, &history->now.names, NULL);
         session_close(session);
     }
@@ -433,7 +424,7 @@ static void session_restore_files(struct session *session)
     history->now.by = 0;
     history_leave(history, &left);
     session->files.goal = files;
-    session_went_back(session, left.cell);
+    session_went_back(session, left.cell, 0);
     run_addf(session->current, RUN_BACK,
              "files of the state before the undo (restore \"" RUN_LEFT
              "\"), variables stay as they are");
@@ -485,12 +476,10 @@ void session_state_taken(struct session *session, unsigned cell)
     const char *name = asked_name(session->current);
     if (name[0]) {
         const struct history_state *state = history_find(history, name);
-        struct history_state now = {.cell = cell, .calls = left.calls};
-        if (state) {
-            now.names = state->names;
-            now.files = state->files;
-            now.calls = state->calls;
-        }
+        struct history_state now = state ? *state : (struct history_state){.calls = left.calls};
+        now.cell = cell;
+        now.by = 0;
+        now.name[0] = '\0';
         session_push(session);
         history->now = now;
     } else {
@@ -498,7 +487,7 @@ void session_state_taken(struct session *session, unsigned cell)
     }
     history_leave(history, &left);
     session->files.goal = history->now.files;
-    session_went_back(session, cell);
+    session_went_back(session, cell, left.by);
     note_variables(session->current, &left.names, &history->now.names);
     session_keep(session);
     session_note_left(session); /* unless its process has ended */
