@@ -23,7 +23,6 @@
 #include "base/own.h"
 #include "sandbox/box.h"
 #include "sandbox/box_changes.h"
-#include "sandbox/box_open.h"
 #include "sandbox/egress/box_egress.h"
 #include "sandbox/host/host_facts.h"
 #include "sandbox/host/mounts.h"
@@ -345,12 +344,11 @@ static int box_prepare(struct box *box, struct plan_content *content, struct fai
 }
 
 /* All descriptors are -1. */
-static struct box *box_new(struct loop *loop, const struct box_spec *spec,
-                           const struct box_owner *owner)
+static struct box *box_new(const struct box_spec *spec, const struct box_owner *owner)
 {
     struct box *box = calloc(1, sizeof *box);
     if (box) {
-        box->loop = loop;
+        box->loop = owner->loop;
         box->spec = spec;
         box->handlers = &handlers;
         box->on_state = owner->on_state;
@@ -377,11 +375,11 @@ static struct box *box_new(struct loop *loop, const struct box_spec *spec,
     return box;
 }
 
-int box_open(struct loop *loop, const struct box_spec *spec, const struct box_owner *owner,
+int box_open(const struct box_spec *spec, const struct box_owner *owner,
              const struct box_setup *setup, struct box **ret_box, struct fail *ret_fail)
 {
     struct fail fail = {};
-    struct box *box = box_new(loop, spec, owner);
+    struct box *box = box_new(spec, owner);
     if (!box) {
         return fail_set(ret_fail, ENOMEM, "the sandbox");
     }
@@ -405,7 +403,7 @@ int box_open(struct loop *loop, const struct box_spec *spec, const struct box_ow
     return 0;
 }
 
-int box_start(struct loop *loop, const struct box_spec *spec, struct box_packages *packages,
+int box_start(const struct box_spec *spec, struct box_packages *packages,
               const struct box_owner *owner, struct box **ret_box, struct fail *ret_fail)
 {
     struct plan_content content;
@@ -413,7 +411,7 @@ int box_start(struct loop *loop, const struct box_spec *spec, struct box_package
     /* The sandbox works without a package directory too; an installer reports why there is none. */
     bool have = packages && packages_open(packages) == 0;
     zygote_content(spec, have ? packages : NULL, &content);
-    return box_open(loop, spec, owner, &setup, ret_box, ret_fail);
+    return box_open(spec, owner, &setup, ret_box, ret_fail);
 }
 
 void box_free(struct box *box)

@@ -3,7 +3,6 @@
 
 struct box_packages;
 struct buf;
-struct loop;
 
 /* --- which protections are on: report/isolation.h --- */
 
@@ -19,9 +18,9 @@ int box_plan_print(const struct box_spec *spec, struct buf *out, struct fail *re
 /* Starts a sandbox. packages: NULL, or outlives the sandbox. 0: on_state will be called. -errno: it
  * could not begin, see ret_fail. BOX_READY means that each required protection was tested in this
  * sandbox. */
-[[nodiscard]] int box_start(struct loop *loop, const struct box_spec *spec,
-                            struct box_packages *packages, const struct box_owner *owner,
-                            struct box **ret_box, struct fail *ret_fail);
+[[nodiscard]] int box_start(const struct box_spec *spec, struct box_packages *packages,
+                            const struct box_owner *owner, struct box **ret_box,
+                            struct fail *ret_fail);
 
 /* Kills everything in the sandbox at once. Before it returns, sessions receive on_end, file
  * operations their result, and on_state BOX_DEAD. Takes milliseconds. */

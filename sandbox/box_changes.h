@@ -4,6 +4,8 @@
 
 #include "sandbox/protocol/apply_journal.h"
 #include "sandbox/protocol/change_record.h"
+#include "sandbox/protocol/init_client.h"
+#include "sandbox/types.h"
 #include "sandbox/workspace/refused.h"
 
 /* The changes of a copy-on-write workspace (box_spec.cow). Paths are relative to the workspace and
@@ -12,6 +14,7 @@
 
 struct box;
 struct box_spec;
+struct buf;
 
 enum box_changes_request {
     BOX_CHANGES_COUNT, /* lists them for nobody to see */
@@ -21,19 +24,16 @@ enum box_changes_request {
                             to be discarded */
 };
 
-/* error: 0 or an errno value. records: valid, borrowed. patch_fd: of the whole patch, borrowed; or
- * -1. */
-typedef void (*box_changes_fn)(void *arg, int error, const void *records, size_t size,
-                               int patch_fd);
-
-/* fn: called once, later; with ECONNRESET when the sandbox dies. 0 or -errno. */
-int box_changes_ask(struct box *box, enum box_changes_request what, const char *const *paths,
-                    size_t count, box_changes_fn fn, void *arg);
+/* fn: called once, later, with what box_changes_read() reads, and as fds[1] maybe the whole patch;
+ * with ECONNRESET when the sandbox dies. 0 or -errno. */
+int box_changes_ask(struct box *box, enum box_changes_request what, struct path_list paths,
+                    init_client_fn fn, void *arg);
+/* Reads the records of that response, which are valid: none after an error. 0 or an errno value. */
+int box_changes_read(const struct wire_reply *reply, const int fds[WIRE_FDS], struct buf *records);
 
 /* How many processes run that code has started and not ended, also of earlier calls. fn: called
- * once, later; 0 when the sandbox dies. 0 or -errno. */
-typedef void (*box_count_fn)(void *arg, unsigned processes);
-int box_count_processes(struct box *box, box_count_fn fn, void *arg);
+ * once, later; with ECONNRESET when the sandbox dies. 0 or -errno. */
+int box_count_processes(struct box *box, init_client_fn fn, void *arg);
 
 /* Whether the item may be applied: called for each, in their order. */
 enum box_apply_choice {
@@ -51,8 +51,8 @@ typedef void (*box_applied_fn)(void *arg, int error, const struct apply_journal 
 /* Applies changes to the user's directory, in a process of its own. One after the other. First
  * finishes what an apply has left that was killed. paths: borrowed until done. done: called once,
  * later; with ECONNRESET when the sandbox dies. 0 or -errno. */
-int box_changes_apply(struct box *box, const char *const *paths, size_t count,
-                      box_apply_choose_fn choose, box_applied_fn done, void *arg);
+int box_changes_apply(struct box *box, struct path_list paths, box_apply_choose_fn choose,
+                      box_applied_fn done, void *arg);
 
 /* Finishes what another server was applying when it was killed, if the workspace has a store; not
  * what is applied only if named. */

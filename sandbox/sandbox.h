@@ -2,7 +2,6 @@
 #include "sandbox/box.h"
 #include "sandbox/box_changes.h"
 #include "sandbox/box_files.h"
-#include "sandbox/box_states.h"
 #include "sandbox/checkpoint_policy.h"
 #include "sandbox/egress/box_egress.h"
 #include "sandbox/egress/policy.h"

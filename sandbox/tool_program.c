@@ -193,9 +193,7 @@ static int spawn(struct box_program *program, struct loop *loop,
                : loop_io_add(loop, &program->io, program->fd, EPOLLIN, on_socket, program);
 }
 
-/* NOLINTNEXTLINE(readability-function-size): each of the seven has another owner */
 int box_program_start(struct loop *loop, const struct box_program_request *request,
-                      void (*on_end)(void *arg, const char *why), void *arg,
                       struct box_program **ret_program, int ret_fds[3], struct fail *ret_fail)
 {
     int theirs[TOOLS_STREAMS] = {-1, -1, -1};
@@ -204,7 +202,7 @@ int box_program_start(struct loop *loop, const struct box_program_request *reque
     if (!program) {
         return fail_set(ret_fail, ENOMEM, "cannot start %.300s", request->path);
     }
-    *program = (struct box_program){.fd = -1, .on_end = on_end, .arg = arg};
+    *program = (struct box_program){.fd = -1, .on_end = request->on_end, .arg = request->arg};
     int r = make_streams(ours, theirs);
     r = r ? r : spawn(program, loop, request, theirs);
     for (int i = 0; i < TOOLS_STREAMS; i++) {

@@ -15,6 +15,8 @@ struct box_program_request {
     const char *const *argv; /* ends with NULL */
     const char *const *envp; /* the same */
     const char *directory;
+    void (*on_end)(void *arg, const char *why);
+    void *arg;
 };
 
 /* Finds what a command names, in PATH unless that is a path, and refuses what code could change:
@@ -36,7 +38,6 @@ void box_program_search_path(const struct box_spec *spec, char *out, size_t size
  * called once, from the loop, when the program has exited or could not be executed; why: a clause.
  * 0 or -errno */
 [[nodiscard]] int box_program_start(struct loop *loop, const struct box_program_request *request,
-                                    void (*on_end)(void *arg, const char *why), void *arg,
                                     struct box_program **ret_program, int ret_fds[3],
                                     struct fail *ret_fail);
 

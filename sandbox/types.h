@@ -207,6 +207,11 @@ enum box_state {
     BOX_DEAD,  /* nothing of it is left; call box_free() */
 };
 
+struct path_list {
+    const char *const *at;
+    size_t count;
+};
+
 /* Called once with BOX_READY and once with BOX_DEAD. why: set when the sandbox failed to start or
  * died by itself; NULL after box_kill(). */
 typedef void (*box_state_fn)(void *arg, enum box_state state, const struct fail *why);
@@ -214,6 +219,7 @@ typedef void (*box_state_fn)(void *arg, enum box_state state, const struct fail 
 /* Who receives a sandbox's events. report: borrowed while the sandbox exists; filled before
  * on_state receives BOX_READY, and before a failure is reported. */
 struct box_owner {
+    struct loop *loop;
     box_state_fn on_state;
     void *arg;
     struct box_report *report;

@@ -1,5 +1,3 @@
-#include "sandbox/box/ask_keeper.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -19,16 +17,14 @@ int keeper_name_path(struct box *box, const char *path, size_t size)
     return box_ask_keeper(box, &request, NULL, NULL);
 }
 
-int keeper_ask_paths(struct box *box, struct wire_request *request, const char *const *paths,
-                     size_t count, init_client_fn fn, void *arg)
+int keeper_ask_paths(struct box *box, struct wire_request *request, struct path_list paths,
+                     init_client_fn fn, void *arg)
 {
-    for (size_t i = 0; i < count; i++) {
-        int r = keeper_name_path(box, paths[i], strlen(paths[i]));
-        if (r < 0) {
-            return r;
-        }
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < paths.count; i++) {
+        r = keeper_name_path(box, paths.at[i], strlen(paths.at[i]));
     }
-    return box_ask_keeper(box, request, fn, arg);
+    return r ? r : box_ask_keeper(box, request, fn, arg);
 }
 
 int keeper_read_own(int fd, size_t most, struct buf *out)

@@ -132,7 +132,7 @@ struct box {
         char path[108]; /* its name, or "" */
     } egress;
     struct {
-        struct box_apply *applying; /* changes, see box_apply.c; or NULL */
+        struct box_apply *applying; /* changes, see box_changes.c; or NULL */
         int left_journal_fd;        /* of an apply that was killed; or -1 */
         int left_upper_fd;
         int overlay_fd;   /* of fspick(2), where the workspace is an overlay; or -1 */
@@ -169,3 +169,35 @@ int box_tell_monitor(struct box *box, const struct wire_request *request);
 /* Tells it which process is the keeper, so that it does not end it. 0 or -errno */
 int box_tell_monitor_keeper(struct box *box);
 void box_init_close(struct box *box); /* all connections; requests end with ECONNRESET */
+
+/* --- ask_keeper.c: what requests to the keeper have in common --- */
+
+/* Of what the keeper sends: 100,000 records with long paths. */
+enum { KEEPER_REPLY_BYTES = 64 << 20 };
+
+/* Names a path for the next request: a filter, or a call's own. 0 or -errno; -ENAMETOOLONG */
+int keeper_name_path(struct box *box, const char *path, size_t size);
+/* Sends the request, with paths before it; else like box_ask_keeper(). */
+int keeper_ask_paths(struct box *box, struct wire_request *request, struct path_list paths,
+                     init_client_fn fn, void *arg);
+
+/* Appends what the memfd of a response holds: a copy, since the keeper can still write there. 0 or
+ * -errno; -EPROTO: it is no memfd, -E2BIG: more than most bytes. */
+int keeper_read(int fd, size_t most, struct buf *out);
+
+/* The same of a file that is the server's own. */
+int keeper_read_own(int fd, size_t most, struct buf *out);
+
+/* --- ../box.c, for installer/: starts a sandbox with another role --- */
+
+/* content: borrowed until box_open() returns. installer: NULL, or the role's. */
+struct box_setup {
+    const struct box_role *role;
+    struct box_installer *installer;
+    struct plan_content *content; /* box_open() sets its interpreter */
+};
+
+/* Builds the sandbox and requests the role's process. 0 or -errno */
+[[nodiscard]] int box_open(const struct box_spec *spec, const struct box_owner *owner,
+                           const struct box_setup *setup, struct box **ret_box,
+                           struct fail *ret_fail);

@@ -18,7 +18,6 @@
 #include "base/own.h"
 #include "sandbox/box.h"
 #include "sandbox/box/box.h"
-#include "sandbox/box_open.h"
 #include "sandbox/installer/installer.h"
 #include "sandbox/packages/packages.h"
 #include "sandbox/packages/store.h"
@@ -438,10 +437,10 @@ int box_installer_start(struct box_packages *packages,
         return r;
     }
     installer_content(installer, packages, &content);
-    struct box_owner owner = {installer_on_state, installer, &installer->report,
+    struct box_owner owner = {loop, installer_on_state, installer, &installer->report,
                               installer_on_egress};
     struct box_setup setup = {&role, installer, &content};
-    r = box_open(loop, &installer->spec, &owner, &setup, &installer->box, ret_fail);
+    r = box_open(&installer->spec, &owner, &setup, &installer->box, ret_fail);
     if (r < 0) {
         installer_release(installer);
         return r;

@@ -53,103 +53,101 @@ static const enum process_state next_state[PROCESS_STATES][PROCESS_EVENTS] = {
     [PROCESS_WAKING] = {[PROCESS_RESUMED] = PROCESS_READY, [PROCESS_FAILED] = PROCESS_SWEEPING},
 };
 
-static struct box_end session_outcome(struct box_session *session)
+static struct box_end process_outcome(struct box_session *session)
 {
-    const struct session_death *death = &session->death;
-    const struct box_limits *limits = &session->box->spec->limits;
-    struct box_end end = {.limit_bytes = limits->memory_bytes};
-    bool by_signal = WIFSIGNALED(death->status);
-    if (death->disk_bytes > 0) {
-        end.kind = BOX_END_DISK;
-        end.used_bytes = death->disk_bytes;
-        end.limit_bytes = death->disk_most_bytes;
-        end.used_files = death->disk_files;
-        end.limit_files = limits->disk_inodes;
-    } else if (death->memory_bytes > 0) {
-        end.kind = BOX_END_OOM;
-        end.used_bytes = death->memory_bytes;
-        end.blame = death->blame;
-        session->box->memory_killed = false;
-    } else if (by_signal && WTERMSIG(death->status) == SIGKILL && death->cause == BOX_END_EXIT &&
-               cgroup_oom_happened(&session->box->cgroup)) {
-        end.kind = BOX_END_OOM;
-        if (cgroup_has(&session->box->cgroup, CGROUP_MEMORY)) {
-            uint64_t peak = cgroup_memory_peak(&session->box->cgroup);
-            end.used_bytes = peak ? peak : limits->memory_bytes;
-            bool another = session->box->rank.tag && session->box->rank.tag != session->tag;
-            /* It may have grown since the ranking. */
-            end.blame = another ? BOX_BLAME_UNKNOWN : BOX_BLAME_ITS_OWN;
-            end.files_bytes = cgroup_memory_files(&session->box->cgroup);
-        } else {
-            end.limit_bytes = session->box->spec->memory_enclosing;
-        }
-    } else if (death->cause != BOX_END_EXIT) {
-        end.kind = death->cause;
-    } else if (by_signal) {
-        end.kind = BOX_END_SIGNAL;
-        end.code = WTERMSIG(death->status);
-    } else {
-        end.kind = BOX_END_EXIT;
-        end.code = WEXITSTATUS(death->status);
+    struct box *box = session->box;
+    struct box_end end = session->death.end;
+    int status = session->death.status;
+    if (session->death.over) {
+        return end;
     }
-    end.processes = death->processes;
-    memcpy(end.names, death->names, sizeof end.names);
+    if (end.kind == BOX_END_OOM) {
+        box->memory_killed = false;
+    } else if (end.kind == BOX_END_EXIT && WIFSIGNALED(status)) {
+        end.kind = BOX_END_SIGNAL;
+        end.code = WTERMSIG(status);
+    } else if (end.kind == BOX_END_EXIT) {
+        end.code = WEXITSTATUS(status);
+    }
+    if (end.kind != BOX_END_SIGNAL || end.code != SIGKILL || !cgroup_oom_happened(&box->cgroup)) {
+        return end;
+    }
+    end.kind = BOX_END_OOM;
+    end.code = 0;
+    end.limit_bytes = box->spec->memory_enclosing;
+    if (cgroup_has(&box->cgroup, CGROUP_MEMORY)) {
+        uint64_t peak = cgroup_memory_peak(&box->cgroup);
+        end.limit_bytes = box->spec->limits.memory_bytes;
+        end.used_bytes = peak ? peak : end.limit_bytes;
+        /* It may have grown since the ranking. */
+        end.blame =
+            box->rank.tag && box->rank.tag != session->tag ? BOX_BLAME_UNKNOWN : BOX_BLAME_ITS_OWN;
+        end.files_bytes = cgroup_memory_files(&box->cgroup);
+    }
     return end;
 }
 
-/* Unlinks the session, reports its end and frees it. */
-static void session_finish(struct box_session *session, const struct box_end *end)
+/* The server kills it for this reason; what init has killed it for counts more. */
+static void process_condemn(struct box_session *session, enum box_end_kind cause)
 {
-    list_remove(&session->box->sessions.list, session);
-    loop_timer_disarm(&session->timer);
-    loop_io_remove(&session->io);
-    box_session_drain(session);
-    session_output_close(session);
-    session->events->on_end(session->arg, end);
-    session_free(session);
+    struct box_end *end = &session->death.end;
+    end->kind = end->kind == BOX_END_OOM || end->kind == BOX_END_DISK ? end->kind : cause;
 }
 
-void session_signal_pid(struct box_session *session, pid_t pid, int signal)
+/* Unlinks the session, reports its end and frees it. */
+static void process_finish(struct box_session *session)
+{
+    const struct box_end end = process_outcome(session);
+    list_remove(&session->box->sessions.list, session);
+    loop_timer_disarm(&session->timer);
+    loop_io_remove(&session->control.io);
+    box_session_drain(session);
+    pipes_close(session);
+    session->events->on_end(session->arg, &end);
+    process_free(session);
+}
+
+int process_signal_pid(struct box_session *session, pid_t pid, int signal, init_client_fn fn,
+                       void *arg)
 {
     struct wire_request request = {
         .op = WIRE_SIGNAL, .pid = pid, .tag = session->tag, .signal = signal};
-    (void)box_ask(session->box, &request, NULL, NULL);
+    return box_ask(session->box, &request, fn, arg);
 }
 
-void session_gone(struct box_session *session)
+void process_gone(struct box_session *session)
 {
-    session_checkpoints_kill(session);
-    session_finish(session, &session->end);
+    checkpoints_kill(session);
+    process_finish(session);
 }
 
 /* The interpreter and everything that it started are gone. */
-static void session_over(struct box_session *session)
+static void process_over(struct box_session *session)
 {
     if (!session->death.over) {
-        session_lose_branches(session);
-        session_calls_close(session);
-        session->end = session_outcome(session);
+        process_lose_branches(session);
+        calls_close(session);
+        session->death.end = process_outcome(session);
         session->death.over = true;
     }
     /* The dead process's output belongs to the call; the rest of a frame is dropped. */
     box_session_drain(session);
-    session_discard(session);
-    if (!session->io.loop) {
-        (void)loop_io_add(session->box->loop, &session->io, session->fd, EPOLLIN, session_on_io,
-                          session);
+    process_discard(session);
+    if (!session->control.io.loop) {
+        (void)process_listen(session);
     }
-    session_checkpoint_wake(session);
+    checkpoint_wake(session);
 }
 
-static void session_swept(void *arg, const struct wire_reply *reply, int[WIRE_FDS])
+static void process_swept(void *arg, const struct wire_reply *reply, int[WIRE_FDS])
 {
     struct box_session *session = arg;
     struct fail fail = {};
     if (reply->error == 0) {
         if (!session->death.over) {
-            session->death.processes = reply->processes;
-            (void)snprintf(session->death.names, sizeof session->death.names, "%.*s",
-                           BOX_NAMES_BYTES - 1, reply->path);
+            session->death.end.processes = reply->processes;
+            (void)snprintf(session->death.end.names, BOX_NAMES_BYTES, "%.*s", BOX_NAMES_BYTES - 1,
+                           reply->path);
         }
         process_step(session, PROCESS_SWEPT);
     } else if (reply->error != ECONNRESET) { /* ECONNRESET: the sandbox dies, with its sessions */
@@ -158,22 +156,22 @@ static void session_swept(void *arg, const struct wire_reply *reply, int[WIRE_FD
     }
 }
 
-static void session_slow(void *arg)
+static void process_slow(void *arg)
 {
     struct box_session *session = arg;
-    struct box_end end = session->death.over ? session->end : session_outcome(session);
-    session_wait_slowly(session);
+    const struct box_end end = process_outcome(session);
+    process_wait_slowly(session);
     session->events->on_slow(session->arg, &end);
 }
 
-void session_wait_slowly(struct box_session *session)
+void process_wait_slowly(struct box_session *session)
 {
-    loop_timer_in(session->box->loop, &session->timer, SESSION_SLOW_MS, session_slow, session);
+    loop_timer_in(session->box->loop, &session->timer, SESSION_SLOW_MS, process_slow, session);
 }
 
-static void session_sweep(struct box_session *session)
+static void process_sweep(struct box_session *session)
 {
-    session_wait_slowly(session);
+    process_wait_slowly(session);
     struct wire_request request = {
         .op = WIRE_KILL_TAG, .tag = session->tag, .last_tag = session->box->sessions.last_tag};
     for (const struct box_session *other = session->box->sessions.list;
@@ -182,15 +180,15 @@ static void session_sweep(struct box_session *session)
             request.tags[request.tag_count++] = other->tag;
         }
     }
-    int r = box_ask(session->box, &request, session_swept, session);
+    int r = box_ask(session->box, &request, process_swept, session);
     if (r < 0) {
-        session_swept(session, &(struct wire_reply){.error = -r}, NULL);
+        process_swept(session, &(struct wire_reply){.error = -r}, NULL);
     }
 }
 
-static void session_exited(struct box_session *session)
+static void process_take_rest(struct box_session *session)
 {
-    session_read_last(session);
+    process_read_last(session);
     process_step(session, PROCESS_KILL);
 }
 
@@ -205,23 +203,23 @@ void process_step(struct box_session *session, enum process_event event)
     if (after == PROCESS_READY) {
         loop_timer_disarm(&session->timer);
     } else if (after == PROCESS_EXITED) {
-        session_exited(session);
+        process_take_rest(session);
     } else if (after == PROCESS_WAKING) {
-        session_over(session);
+        process_over(session);
     } else if ((before < PROCESS_KILLING || before == PROCESS_WAKING) && after >= PROCESS_KILLING) {
-        session_sweep(session);
+        process_sweep(session);
     }
 }
 
-void session_stop(struct box_session *session, enum process_event event, enum box_end_kind cause)
+void process_stop(struct box_session *session, enum process_event event, enum box_end_kind cause)
 {
     if (session->state < PROCESS_KILLING) {
-        session->death.cause = cause;
+        process_condemn(session, cause);
     }
     process_step(session, event);
 }
 
-struct box_session *session_by_pid(struct box *box, pid_t pid)
+struct box_session *process_by_pid(struct box *box, pid_t pid)
 {
     struct box_session *session = box->sessions.list;
     while (session && session->pid != pid) {
@@ -230,35 +228,40 @@ struct box_session *session_by_pid(struct box *box, pid_t pid)
     return session;
 }
 
-bool session_process_exited(struct box *box, pid_t pid, int status)
+bool process_exited(struct box *box, pid_t pid, int status)
 {
-    struct box_session *session = pid > 0 ? session_by_pid(box, pid) : NULL;
+    struct box_session *session = pid > 0 ? process_by_pid(box, pid) : NULL;
     if (!session) {
-        return pid > 0 && session_checkpoint_exited(box, pid);
+        return pid > 0 && checkpoint_exited(box, pid);
     }
     session->death.status = status;
     process_step(session, PROCESS_EXIT);
     return true;
 }
 
-void session_memory_killed(struct box *box, const struct wire_reply *reply)
+void process_memory_killed(struct box *box, const struct wire_reply *reply)
 {
-    struct box_session *session = session_by_pid(box, reply->pid);
-    if (session) {
-        session->death.memory_bytes = reply->memory_bytes;
-        session->death.blame = reply->blame <= BOX_BLAME_UNKNOWN ? (enum box_blame)reply->blame : 0;
-    } else {
-        box->memory_killed = true;
+    struct box_session *session = process_by_pid(box, reply->pid);
+    struct box_end *end = session && !session->death.over ? &session->death.end : NULL;
+    box->memory_killed = box->memory_killed || !session;
+    if (end && end->kind != BOX_END_DISK && reply->memory_bytes > 0) {
+        end->kind = BOX_END_OOM;
+        end->used_bytes = reply->memory_bytes;
+        end->limit_bytes = box->spec->limits.memory_bytes;
+        end->blame = reply->blame <= BOX_BLAME_UNKNOWN ? (enum box_blame)reply->blame : 0;
     }
 }
 
-void session_disk_killed(struct box *box, const struct wire_reply *reply)
+void process_disk_killed(struct box *box, const struct wire_reply *reply)
 {
     for (struct box_session *session = box->sessions.list; session; session = session->next) {
-        if (reply->pid == 0 || session->pid == reply->pid) {
-            session->death.disk_bytes = reply->disk_bytes ? reply->disk_bytes : 1;
-            session->death.disk_most_bytes = reply->disk_most_bytes;
-            session->death.disk_files = reply->disk_files;
+        struct box_end *end = &session->death.end;
+        if ((reply->pid == 0 || session->pid == reply->pid) && !session->death.over) {
+            end->kind = BOX_END_DISK;
+            end->used_bytes = reply->disk_bytes ? reply->disk_bytes : 1;
+            end->limit_bytes = reply->disk_most_bytes;
+            end->used_files = reply->disk_files;
+            end->limit_files = box->spec->limits.disk_inodes;
         }
     }
     if (reply->pid == 0) {
@@ -266,40 +269,26 @@ void session_disk_killed(struct box *box, const struct wire_reply *reply)
     }
 }
 
-/* The zygote has died, and with it the forks requested of it. */
-void session_zygote_died(struct box *box)
-{
-    for (struct box_session *session = box->sessions.list; session; session = session->next) {
-        bool forks = session->state == PROCESS_FORKING || session->state == PROCESS_WATCHING;
-        if (forks && !session->is_branch) {
-            session_lose(session);
-        }
-    }
-}
-
 void session_end_all(struct box *box)
 {
     while (box->sessions.list) {
         struct box_session *session = box->sessions.list;
-        struct box_end end = session->end;
-        if (!session->death.over) {
-            session->death.cause =
-                session->state < PROCESS_EXITED ? BOX_END_KILLED : session->death.cause;
-            end = session_outcome(session);
+        if (!session->death.over && session->state < PROCESS_EXITED) {
+            process_condemn(session, BOX_END_KILLED);
         }
-        session_finish(session, &end);
+        process_finish(session);
     }
 }
 
 void box_session_kill(struct box_session *session)
 {
-    session_stop(session, PROCESS_KILL, BOX_END_KILLED);
+    process_stop(session, PROCESS_KILL, BOX_END_KILLED);
 }
 
 /* The session may be gone by this time. */
-static void session_cell_ended(void *arg, const struct wire_reply *reply, int[WIRE_FDS])
+static void process_cell_ended(void *arg, const struct wire_reply *reply, int[WIRE_FDS])
 {
-    struct box_session *session = session_by_pid(arg, reply->pid);
+    struct box_session *session = process_by_pid(arg, reply->pid);
     if (reply->error != ECONNRESET && session && session->state == PROCESS_READY) {
         session->events->on_cell_ended(session->arg, reply->processes, reply->path);
     }
@@ -310,25 +299,25 @@ int box_session_end_cell(struct box_session *session, unsigned cell)
     struct wire_request request = {
         .op = WIRE_KILL_TAG, .pid = session->pid, .tag = session->tag, .cell = cell};
     return session->state == PROCESS_READY
-               ? box_ask(session->box, &request, session_cell_ended, session->box)
+               ? box_ask(session->box, &request, process_cell_ended, session->box)
                : -EPIPE;
 }
 
 void box_session_close(struct box_session *session)
 {
-    session_checkpoints_kill(session); /* so no checkpoint replaces the interpreter */
+    checkpoints_kill(session); /* so no checkpoint replaces the interpreter */
     if (session->state == PROCESS_WAKING) {
-        session_gone(session);
+        process_gone(session);
     } else {
         box_session_kill(session);
     }
 }
 
-void session_lose(struct box_session *session)
+void process_lose(struct box_session *session)
 {
     if (session->state == PROCESS_WAKING) {
-        session_checkpoint_wake_failed(session);
+        checkpoint_wake_failed(session);
     } else if (session->state != PROCESS_EXITED) {
-        session_stop(session, PROCESS_KILL, BOX_END_LOST);
+        process_stop(session, PROCESS_KILL, BOX_END_LOST);
     }
 }

@@ -1,10 +1,9 @@
 #pragma once
 #include "sandbox/box/box.h"
 #include "sandbox/interpreter/session.h"
-#include "sandbox/interpreter/split.h"
 
-/* One session, shared by process.c (states), control.c (control socket), open.c (start),
- * checkpoint.c and waking.c (checkpoints), output.c (pipes) and calls.c (calls of tools). */
+/* One session, shared by process.c (states), open.c (start), control.c (connections) and
+ * checkpoint.c. */
 
 enum {
     SESSION_READ = 65536,
@@ -54,6 +53,18 @@ struct session_pipe {
     struct loop_io io;
 };
 
+/* One pipe that carries both streams of a guest in the order of writing: output through sys.stderr
+ * is framed (guest/streams.py), everything else is stdout. Code that forges frames only mislabels
+ * its own output. */
+
+enum { SPLIT_MAGIC = 6, SPLIT_HEAD = SPLIT_MAGIC + 2 }; /* followed by the frame's size, u16 */
+
+struct split {
+    unsigned char held[SPLIT_HEAD]; /* possible head of a frame */
+    size_t held_size;
+    size_t left; /* bytes of the frame still to come */
+};
+
 /* A suspended fork of the interpreter: the state after this cell. */
 struct session_checkpoint {
     pid_t pid; /* in the sandbox; 0: free entry */
@@ -61,31 +72,22 @@ struct session_checkpoint {
     bool kept; /* also when a newer one exists */
 };
 
-/* The socket for calls of tools. */
-struct session_calls {
-    bool due; /* a socket pair is awaited: nothing is sent to the interpreter before it has one */
-    int fd;   /* -1: none */
+struct connection {
+    int fd; /* -1: none */
     struct loop_io io;
     struct buf in;
-    struct buf out;
+    struct buf out; /* what the socket has not taken */
 };
 
 /* What is known of the end of a session's process: zeros while it lives. */
 struct session_death {
-    int status;              /* as in waitpid(2); 0 until the exit */
-    enum box_end_kind cause; /* KILLED, LOST or REFUSED: why the server kills it; else EXIT */
-    uint64_t memory_bytes;   /* why the watchdog killed it */
-    enum box_blame blame;    /* for the memory */
-    uint64_t disk_bytes;     /* why the disk check killed it */
-    uint64_t disk_most_bytes;
-    uint64_t disk_files; /* 0: for its bytes */
-    unsigned processes;  /* that were killed with it */
-    char names[BOX_NAMES_BYTES];
-    bool over;      /* all that is known is known */
-    unsigned looks; /* at checkpoints that have been woken since */
+    int status;         /* as in waitpid(2); 0 until the exit */
+    struct box_end end; /* its kind: EXIT until another reason is known */
+    bool over;          /* all that is known is known */
+    unsigned looks;     /* at checkpoints that have been woken since */
 };
 
-/* The checkpoint being woken, see waking.c. */
+/* The checkpoint being woken. */
 struct session_wake {
     unsigned looks;
     unsigned idle; /* of the last looks */
@@ -111,103 +113,95 @@ struct box_session {
     struct session_checkpoint *target; /* for box_session_restore(); else NULL */
     struct session_checkpoint *waking; /* in WAKING */
     struct session_wake wake;
-    unsigned awaited; /* the cell whose checkpoint is accepted; 0: none */
-    int fd;           /* -1 in QUEUED */
-    struct loop_io io;
-    struct buf in;
-    struct buf out;
+    unsigned awaited;             /* the cell whose checkpoint is accepted; 0: none */
+    struct connection control;    /* none in QUEUED */
     struct session_pipe pipes[2]; /* the second only with separate_streams */
     struct split split;           /* of the first, without separate_streams */
     bool held;
-    unsigned signals; /* that init has not sent yet */
-    int trace_fd;     /* memfd that the guest's signal handler writes to */
-    struct session_calls calls;
+    unsigned signals;        /* that init has not sent yet */
+    int trace_fd;            /* memfd that the guest's signal handler writes to */
+    struct connection calls; /* of tools */
+    bool calls_due; /* one is awaited: nothing is sent to the interpreter before it has that */
     struct session_death death;
-    struct box_end end; /* of the process that a checkpoint replaces */
     struct loop_timer timer;
 };
 
 /* --- process.c: events of the zygote's sandbox --- */
-bool session_process_exited(struct box *box, pid_t pid, int status);
-void session_memory_killed(struct box *box, const struct wire_reply *reply);
-void session_disk_killed(struct box *box, const struct wire_reply *reply);
-void session_zygote_died(struct box *box);
+bool process_exited(struct box *box, pid_t pid, int status);
+void process_memory_killed(struct box *box, const struct wire_reply *reply);
+void process_disk_killed(struct box *box, const struct wire_reply *reply);
 
 /* open.c */
 /* Requests a socket pair for the next session in advance. */
-void session_want_pair(struct box *box);
-/* The pair, or why there is none; takes the fds that it uses. */
-void session_pair_made(struct box *box, const struct wire_reply *reply, int fds[WIRE_FDS]);
+void process_want_pair(struct box *box);
 /* Starts sessions that wait for a socket pair or for the zygote, as far as both are there. */
-void session_begin_waiting(struct box *box);
-
+void process_begin_waiting(struct box *box);
+/* The zygote has died, and with it the forks requested of it. */
+void zygote_died(struct box *box);
 /* The interpreter that would fork these branches has ended. */
-void session_lose_branches(struct box_session *parent);
+void process_lose_branches(struct box_session *parent);
 
 /* process.c */
 /* The only function that changes the state, by the table in process.c. Ignores an event that means
  * nothing in the current state. May end and free the session. */
 void process_step(struct box_session *session, enum process_event event);
 /* The same, for an event that ends a live process. */
-void session_stop(struct box_session *session, enum process_event event, enum box_end_kind cause);
-struct box_session *session_by_pid(struct box *box, pid_t pid);
+void process_stop(struct box_session *session, enum process_event event, enum box_end_kind cause);
+struct box_session *process_by_pid(struct box *box, pid_t pid);
 /* The interpreter is unusable: kills it, and a checkpoint replaces it where there is one. */
-void session_lose(struct box_session *session);
-/* Sends a signal to a watched process of the session, without a result. */
-void session_signal_pid(struct box_session *session, pid_t pid, int signal);
+void process_lose(struct box_session *session);
+/* Sends a signal to a watched process of the session. 0 or -errno. */
+int process_signal_pid(struct box_session *session, pid_t pid, int signal, init_client_fn fn,
+                       void *arg);
 /* Calls on_slow after SESSION_SLOW_MS, and again, until the timer is set anew. No state depends on
  * it: the kernel may take any time to kill a process. */
-void session_wait_slowly(struct box_session *session);
+void process_wait_slowly(struct box_session *session);
 /* Ends the session without a failover, kills all checkpoints and frees the session. */
-void session_gone(struct box_session *session);
+void process_gone(struct box_session *session);
 
 /* control.c */
-void session_on_io(void *arg, uint32_t events);
+void connection_close(struct connection *connection);
+/* Takes messages from now on. 0 or -errno. */
+int process_listen(struct box_session *session);
 /* The process has exited: takes what the socket still holds, maybe a result or a new checkpoint. */
-void session_read_last(struct box_session *session);
+void process_read_last(struct box_session *session);
 /* Drops the unread data. Nothing writes to the socket any more. */
-void session_discard(struct box_session *session);
+void process_discard(struct box_session *session);
 /* 0: no pid that could belong to a session. */
-pid_t session_message_pid(const struct box_message *message, const char *name);
-/* Writes as much as fits, within the limit for one turn of the loop: the guest reads meanwhile. 0
- * or -errno. */
-int session_flush(struct box_session *session);
+pid_t process_message_pid(const struct box_message *message, const char *name);
 /* Makes pid the session's process. If init does not know it, the session ends it, or a checkpoint
  * replaces it. 0 or -errno. */
-int session_watch(struct box_session *session);
+int process_watch(struct box_session *session);
 
 /* checkpoint.c */
 /* "checkpoint": there is a new one. */
-void session_checkpoint_made(struct box_session *session, const struct box_message *message);
+void checkpoint_made(struct box_session *session, const struct box_message *message);
 /* "resumed": the woken checkpoint is the session's process. */
-void session_checkpoint_resumed(struct box_session *session, const struct box_message *message);
+void checkpoint_resumed(struct box_session *session, const struct box_message *message);
 /* Wakes the best checkpoint: the target, else the latest, else the newest that is kept. Without
  * any, ends the session. */
-void session_checkpoint_wake(struct box_session *session);
+void checkpoint_wake(struct box_session *session);
 /* The checkpoint being woken has exited, hangs or has broken the protocol: ends what it has
  * started, and tries the next one. */
-void session_checkpoint_wake_failed(struct box_session *session);
+void checkpoint_wake_failed(struct box_session *session);
 /* A process of the sandbox has exited. Returns whether it was a checkpoint. */
-bool session_checkpoint_exited(struct box *box, pid_t pid);
-void session_checkpoints_kill(struct box_session *session);
-/* Whether pid, in the sandbox, is a suspended checkpoint. */
-bool session_checkpoint_is(const struct box *box, pid_t pid);
-
-/* waking.c: looks after the checkpoint that was woken, and calls on_slow as above. */
-void session_wake_watch(struct box_session *session);
+bool checkpoint_exited(struct box *box, pid_t pid);
+void checkpoints_kill(struct box_session *session);
 
 /* open.c: frees the session without an event. */
-void session_free(struct box_session *session);
+void process_free(struct box_session *session);
 
-/* calls.c */
-/* Before a message: makes sure that the interpreter has a socket for calls, where the spec has
- * them.
- */
-void session_calls_prepare(struct box_session *session);
-/* There is a socket pair, or there will be none. */
-void session_calls_pair_made(struct box *box, bool failed);
-void session_calls_close(struct box_session *session);
+/* control.c */
+/* There is a socket pair for calls, or there will be none. */
+void calls_pair_made(struct box *box, bool failed);
+void calls_close(struct box_session *session);
+int pipes_attach(struct box_session *session);
+void pipes_close(struct box_session *session);
 
-/* output.c */
-int session_output_attach(struct box_session *session);
-void session_output_close(struct box_session *session);
+typedef void (*split_fn)(void *arg, enum box_stream stream, const char *bytes, size_t size);
+
+/* Calls fn for each part of one stream. */
+void split_feed(struct split *split, const char *bytes, size_t size, split_fn fn, void *arg);
+
+/* No more data at this moment: held bytes were output. A frame's rest may still come. */
+void split_flush(struct split *split, split_fn fn, void *arg);

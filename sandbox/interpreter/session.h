@@ -78,20 +78,28 @@ struct box_session_events {
 struct box_session_options {
     const char *name;
     bool early; /* no run waits for it: the zygote may take some time */
+    /* A branch is a fork of this session's interpreter, with its variables as they are now, or, if
+     * cell is not 0 because the session runs a cell, as they were after this one, of which the
+     * newest checkpoint is. NULL: a fork of the zygote. */
+    struct box_session *parent;
+    unsigned cell;
+    const struct box_session_events *events; /* borrowed until on_end */
+    void *arg;
 };
 
-/* Forks an interpreter from the zygote of a ready sandbox. events and arg: borrowed until
- * on_end. */
+/* Forks an interpreter in a ready sandbox. */
 [[nodiscard]] int box_session_open(struct box *box, const struct box_session_options *options,
-                                   const struct box_session_events *events, void *arg,
                                    struct box_session **ret_session, struct fail *ret_fail);
 
-/* Forks an interpreter from a session's, with its variables as they are now, or, if cell is not 0
- * because the session runs a cell, as they were after this one, of which the newest checkpoint is.
- * Otherwise as above. */
-[[nodiscard]] int box_session_branch(struct box_session *parent, unsigned cell,
-                                     const struct box_session_events *events, void *arg,
-                                     struct box_session **ret_session, struct fail *ret_fail);
+/* The fields of a message to the guest. */
+struct box_fields {
+    struct box_field at[23]; /* the verb; then names, which are static, and borrowed values */
+    size_t count;
+    char digits[11][24]; /* of values that are numbers */
+};
+
+void box_fields_add(struct box_fields *fields, const char *name, const char *bytes, size_t size);
+void box_fields_add_number(struct box_fields *fields, const char *name, uint64_t number);
 
 /* Sends one message; fields as in box_message. Queues what the guest does not read at once. 0 or
  * -errno; -EPIPE: the process has died, on_restored or on_end follows. */
@@ -143,9 +151,10 @@ void box_session_await_checkpoint(struct box_session *session, unsigned cell);
 /* session: NULL: there is none, nor a checkpoint. */
 enum box_checkpoint box_session_checkpoint(struct box_session *session, unsigned cell);
 
-/* Keeps the checkpoints of these cells, and kills the others except the newest. One that is awaited
- * has to be named again when it is there. */
-void box_session_keep(struct box_session *session, const unsigned *cells, unsigned count);
+/* Keeps the checkpoints of the cells that keeps() names, and kills the others except the newest. To
+ * be called again when one that is awaited is there. */
+void box_session_keep(struct box_session *session, bool (*keeps)(const void *arg, unsigned cell),
+                      const void *arg);
 
 /* Kills the newest checkpoint, which is not kept: without it a death loses the state. false: there
  * is none. */

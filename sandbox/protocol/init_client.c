@@ -140,7 +140,7 @@ void init_client_close(struct init_client *client)
         init_client_drop_first(client);
     }
     while (client->requests) {
-        int none[WIRE_FDS] = {-1, -1};
+        int none[WIRE_FDS] = {-1, -1, -1};
         struct wire_reply reply = {
             .event = WIRE_RESPONSE, .id = client->requests->id, .error = ECONNRESET};
         init_client_deliver(client, &reply, none);

@@ -135,14 +135,14 @@ static void overflow_end(struct overflow *overflow)
     overflow_release(overflow);
 }
 
-static void overflow_opened(void *arg, int error, int fd, const struct box_file *)
+static void overflow_opened(void *arg, const struct wire_reply *reply, int fds[WIRE_FDS])
 {
     struct overflow *overflow = arg;
     bool orphan = overflow->state == OVERFLOW_ORPHAN;
     struct overflows *owner = overflow->owner;
     owner->opening--;
-    overflow->fd = fd;
-    overflow->state = error || overflow->torn ? OVERFLOW_FAILED : OVERFLOW_OPEN;
+    overflow->fd = take_fd(&fds[0]);
+    overflow->state = reply->error || overflow->torn ? OVERFLOW_FAILED : OVERFLOW_OPEN;
     if (orphan) {
         overflow_free(overflow);
         owner->on_opened(owner->arg);

@@ -136,10 +136,9 @@ static void server_box_warm_up(struct server_box *server_box)
     if (server_box->box || server_box->dead) {
         return;
     }
-    struct box_owner owner = {server_box_on_state, server_box, &server_box->report,
-                              server_box_on_egress};
-    int r = box_start(server_box->loop, server_box->spec, server_box->packages, &owner,
-                      &server_box->box, &fail);
+    struct box_owner owner = {server_box->loop, server_box_on_state, server_box,
+                              &server_box->report, server_box_on_egress};
+    int r = box_start(server_box->spec, server_box->packages, &owner, &server_box->box, &fail);
     if (r < 0) {
         server_box_notify(server_box, NULL, &fail);
     }
@@ -264,12 +263,12 @@ void server_box_protection(struct server_box *server_box, struct buf *text)
     }
 }
 
-void server_box_open_file(struct server_box *server_box, const char *path, box_file_fn fn,
+void server_box_open_file(struct server_box *server_box, const char *path, init_client_fn fn,
                           void *arg)
 {
     struct box *box = server_box_get(server_box);
     int r = box ? box_file_open(box, path, fn, arg) : -ECONNRESET;
     if (r < 0) {
-        fn(arg, -r, -1, NULL);
+        fn(arg, &(struct wire_reply){.error = -r}, (int[WIRE_FDS]){-1, -1, -1});
     }
 }

@@ -56,5 +56,5 @@ void server_box_protection(struct server_box *server_box, struct buf *text);
 
 /* Opens a file as box_file_open() does. fn is called once, maybe before this returns: also where
  * there is no sandbox. */
-void server_box_open_file(struct server_box *server_box, const char *path, box_file_fn fn,
+void server_box_open_file(struct server_box *server_box, const char *path, init_client_fn fn,
                           void *arg);

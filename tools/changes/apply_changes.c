@@ -86,30 +86,31 @@ static void apply_end(struct apply_op *apply, size_t left)
     apply_result(apply, r, &text);
 }
 
-static void left_listed(void *arg, int error, const void *records, size_t size, int)
+static void left_listed(void *arg, const struct wire_reply *reply, int fds[WIRE_FDS])
 {
-    apply_end(arg, error ? SIZE_MAX : changes_count(records, size));
+    OWNED(buf_done) struct buf left = BUF_EMPTY;
+    bool is_known = box_changes_read(reply, fds, &left) == 0;
+    apply_end(arg, is_known ? changes_count(buf_bytes(&left), buf_size(&left)) : SIZE_MAX);
 }
 
-/* The work is done: asks for what is left. */
-static void ask_left(struct apply_op *apply)
+/* The work is done: asks for what is left. error: an errno value. */
+static void ask_left(struct apply_op *apply, int error)
 {
     struct box *box = server_box_get(apply->op.tools->server_box);
+    if (error) {
+        changes_op_fail(&apply->op, error);
+        return;
+    }
     if (!apply->op.call || !box ||
-        box_changes_ask(box, BOX_CHANGES_COUNT, NULL, 0, left_listed, apply) < 0) {
+        box_changes_ask(box, BOX_CHANGES_COUNT, (struct path_list){}, left_listed, apply) < 0) {
         apply_end(apply, SIZE_MAX);
     }
 }
 
-static void discarded(void *arg, int error, const void *records, size_t size, int)
+static void discarded(void *arg, const struct wire_reply *reply, int fds[WIRE_FDS])
 {
     struct apply_op *apply = arg;
-    int r = error ? -error : buf_append(&apply->records, records, size);
-    if (r < 0) {
-        changes_op_fail(&apply->op, -r);
-        return;
-    }
-    ask_left(apply);
+    ask_left(apply, box_changes_read(reply, fds, &apply->records));
 }
 
 static enum box_apply_choice choose(void *arg, const struct apply_item *item)
@@ -149,21 +150,15 @@ static void applied(void *arg, int error, const struct apply_journal *journal)
 {
     struct apply_op *apply = arg;
     apply->error = error;
-    int r = journal ? buf_append(&apply->journal, journal, journal->size) : -error;
-    if (r < 0) {
-        changes_op_fail(&apply->op, -r);
-        return;
-    }
-    ask_left(apply);
+    ask_left(apply, journal ? -buf_append(&apply->journal, journal, journal->size) : error);
 }
 
 static int apply_begin(struct changes_op *op, struct box *box)
 {
     struct apply_op *apply = (struct apply_op *)op;
-    const char *const *paths = (const char *const *)op->paths.at;
-    return apply->discard
-               ? box_changes_ask(box, BOX_CHANGES_DISCARD, paths, op->paths.count, discarded, apply)
-               : box_changes_apply(box, paths, op->paths.count, choose, applied, apply);
+    const struct path_list paths = {(const char *const *)op->paths.at, op->paths.count};
+    return apply->discard ? box_changes_ask(box, BOX_CHANGES_DISCARD, paths, discarded, apply)
+                          : box_changes_apply(box, paths, choose, applied, apply);
 }
 
 void apply_changes_call(struct tools *tools, struct rpc_call *call, const json_t *arguments)

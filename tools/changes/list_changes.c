@@ -21,13 +21,15 @@ static int read_patch(void *arg, uint64_t at, size_t size, struct buf *out)
     return content_read(*(const int *)arg, at, size, out);
 }
 
-static void listed(void *arg, int error, const void *records, size_t size, int patch_fd)
+static void listed(void *arg, const struct wire_reply *reply, int fds[WIRE_FDS])
 {
     struct list_op *list = arg;
     struct changes_op *op = &list->op;
+    OWNED(buf_done) struct buf records = BUF_EMPTY;
     OWNED(buf_done) struct buf text = BUF_EMPTY;
-    struct changes_view view = {.records = records,
-                                .size = size,
+    int error = box_changes_read(reply, fds, &records);
+    struct changes_view view = {.records = buf_bytes(&records),
+                                .size = buf_size(&records),
                                 .paths = &op->paths,
                                 .rules = &op->rules,
                                 .patch_path = list->patch_path,
@@ -37,14 +39,14 @@ static void listed(void *arg, int error, const void *records, size_t size, int p
         changes_op_fail(op, error);
         return;
     }
-    bool diff = list->diff && size > 0;
-    int r = !diff           ? changes_text_list(&view, &text)
-            : patch_fd >= 0 ? changes_text_patch(&view, read_patch, &patch_fd, &text)
-                            : -EPROTO;
+    bool diff = list->diff && view.size > 0;
+    int r = !diff         ? changes_text_list(&view, &text)
+            : fds[1] >= 0 ? changes_text_patch(&view, read_patch, &fds[1], &text)
+                          : -EPROTO;
     if (r < 0) {
         changes_text_none(&view);
     } else if (rpc_call_wants_view(op->call)) {
-        json_t *parts = changes_text_parts(&view, read_patch, &patch_fd);
+        json_t *parts = changes_text_parts(&view, read_patch, &fds[1]);
         rpc_call_set_meta(op->call, VIEW_META, views_keep_parts(op->tools->views, parts));
     }
     changes_op_result(op, r, &text, /* is_error= */ false);
@@ -55,7 +57,8 @@ static int list_begin(struct changes_op *op, struct box *box)
     struct list_op *list = (struct list_op *)op;
     bool patch = list->diff || rpc_call_wants_view(op->call);
     return box_changes_ask(box, patch ? BOX_CHANGES_PATCH : BOX_CHANGES_LIST,
-                           (const char *const *)op->paths.at, op->paths.count, listed, list);
+                           (struct path_list){(const char *const *)op->paths.at, op->paths.count},
+                           listed, list);
 }
 
 void list_changes_call(struct tools *tools, struct rpc_call *call, const json_t *arguments)

@@ -99,11 +99,11 @@ struct changes_op *changes_op_new(struct tools *tools, struct rpc_call *call, si
     return op;
 }
 
-static void op_counted(void *arg, unsigned processes)
+static void op_counted(void *arg, const struct wire_reply *reply, int[WIRE_FDS])
 {
     struct changes_op *op = arg;
     struct box *box = server_box_get(op->tools->server_box);
-    op->processes = processes + sessions_running(op->tools->sessions);
+    op->processes = (reply->error ? 0 : reply->processes) + sessions_running(op->tools->sessions);
     int r = box && op->call ? op->begin(op, box) : -ECONNRESET;
     if (r < 0) {
         changes_op_fail(op, -r);

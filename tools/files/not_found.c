@@ -100,13 +100,13 @@ static bool respell(struct not_found *lookup, const char *name, size_t parent_si
     return true;
 }
 
-static void parent_opened(void *arg, int error, int fd, const struct box_file *)
+static void parent_opened(void *arg, const struct wire_reply *reply, int fds[WIRE_FDS])
 {
     struct not_found *lookup = arg;
     size_t end = lookup->end;
     const char *slash = memrchr(lookup->path, '/', end);
     size_t parent_size = slash ? (size_t)(slash - lookup->path) + 1 : 0;
-    if (error == ENOENT && parent_size > 1 && lookup->climbs++ < CLIMBS_MOST) {
+    if (reply->error == ENOENT && parent_size > 1 && lookup->climbs++ < CLIMBS_MOST) {
         lookup->end = parent_size - 1;
         look_up(lookup);
         return;
@@ -115,8 +115,8 @@ static void parent_opened(void *arg, int error, int fd, const struct box_file *)
     char name[LIMIT_PATH_BYTES];
     char target[LIMIT_PATH_BYTES];
     (void)snprintf(name, sizeof name, "%.*s", (int)(end - parent_size), lookup->path + parent_size);
-    ssize_t length = error ? -1 : readlinkat(fd, name, target, sizeof target);
-    json_auto_t *names = error ? json_object() : listing_names(fd);
+    ssize_t length = reply->error ? -1 : readlinkat(fds[0], name, target, sizeof target);
+    json_auto_t *names = reply->error ? json_object() : listing_names(take_fd(&fds[0]));
     if (length > 0) {
         describe_dangling(lookup, target, (size_t)length, &text);
     } else if (!names) {

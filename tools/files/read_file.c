@@ -315,7 +315,7 @@ static void refuse_bytes_of_directory(struct read_op *op)
     read_op_end(op, 0, &text, true);
 }
 
-static void read_op_opened(void *arg, int error, int fd, const struct box_file *file);
+static void read_op_opened(void *arg, const struct wire_reply *reply, int fds[WIRE_FDS]);
 
 static void read_op_not_found(void *arg, int error, const struct buf *text)
 {
@@ -329,29 +329,29 @@ static void read_op_not_found(void *arg, int error, const struct buf *text)
     }
 }
 
-static void read_op_opened(void *arg, int error, int fd, const struct box_file *file)
+static void read_op_opened(void *arg, const struct wire_reply *reply, int fds[WIRE_FDS])
 {
     struct read_op *op = arg;
-    if (error == ENOENT) {
+    if (reply->error == ENOENT) {
         not_found_start(&op->not_found, op->tools, op->path, read_op_not_found, op);
         return;
     }
-    if (error) {
-        read_op_fail(op, error);
+    if (reply->error) {
+        read_op_fail(op, reply->error);
         return;
     }
-    op->fd = fd;
-    op->size = file->size_bytes;
-    if (S_ISDIR(file->mode) && op->range.has_bytes) {
+    op->fd = take_fd(&fds[0]);
+    op->size = reply->file.size_bytes;
+    if (S_ISDIR(reply->file.mode) && op->range.has_bytes) {
         refuse_bytes_of_directory(op);
-    } else if (S_ISDIR(file->mode)) {
+    } else if (S_ISDIR(reply->file.mode)) {
         OWNED(buf_done) struct buf text = BUF_EMPTY;
         int r = listing_compose(take_fd(&op->fd), op->path, op->range.start_line,
                                 op->range.end_line, &text);
         read_op_end(op, r, &text, false);
     } else {
         orders_set_facts(op->tools->orders, op->call,
-                         content_file_facts(op->tools->config.record, op->path, fd, op->size));
+                         content_file_facts(op->tools->config.record, op->path, op->fd, op->size));
         read_regular(op);
     }
 }

@@ -44,11 +44,12 @@ static int read_part(int fd, uint64_t part, struct buf *out)
     return r;
 }
 
-static void library_end(struct library_op *op, int error, int fd, const struct box_file *file)
+static void library_opened(void *arg, const struct wire_reply *reply, int fds[WIRE_FDS])
 {
+    struct library_op *op = arg;
     OWNED(buf_done) struct buf text = BUF_EMPTY;
     struct rpc_call *call = op->call;
-    if (!error && S_ISREG(file->mode) && read_part(fd, op->part, &text) == 0) {
+    if (!reply->error && S_ISREG(reply->file.mode) && read_part(fds[0], op->part, &text) == 0) {
         content_result(call, buf_size(&text) ? buf_bytes(&text) : "", buf_size(&text), false);
     } else {
         content_refuse(call, "The library is not in the sandbox.");
@@ -56,17 +57,11 @@ static void library_end(struct library_op *op, int error, int fd, const struct b
     free(op);
 }
 
-static void library_opened(void *arg, int error, int fd, const struct box_file *file)
-{
-    defer_close int owned = fd;
-    library_end(arg, error, owned, file);
-}
-
 static void library_begin(void *arg, struct box *box, const struct fail *)
 {
     struct library_op *op = arg;
     if (!box || box_file_open(box, op->path, library_opened, op) < 0) {
-        library_end(op, ENOENT, -1, NULL);
+        library_opened(op, &(struct wire_reply){.error = ENOENT}, NULL);
     }
 }
 

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/fd.h"
 #include "base/own.h"
 #include "base/word.h"
 #include "rpc/call.h"
@@ -89,7 +90,7 @@ static void append_file(struct list_op *op, uint64_t size)
     (void)snprintf(op->last, sizeof op->last, "%s", op->path);
 }
 
-static void directory_opened(void *arg, int error, int fd, const struct box_file *file);
+static void directory_opened(void *arg, const struct wire_reply *reply, int fds[WIRE_FDS]);
 
 enum list_step { LIST_ON, LIST_WAIT, LIST_ENDED };
 
@@ -149,20 +150,18 @@ static void list_go_on(struct list_op *op)
 }
 
 /* Skips a directory that it cannot open: it is the guest's own, or gone meanwhile. */
-static void directory_opened(void *arg, int error, int fd, const struct box_file *file)
+static void directory_opened(void *arg, const struct wire_reply *reply, int fds[WIRE_FDS])
 {
     struct list_op *op = arg;
     struct level *level = &op->levels[op->depth];
-    if (error == ECONNRESET) {
+    if (reply->error == ECONNRESET) {
         list_fail(op, RPC_INTERNAL_ERROR, "The sandbox exited meanwhile; try again");
         return;
     }
-    DIR *dir = !error && S_ISDIR(file->mode) ? fdopendir(fd) : NULL;
-    if (!dir) {
-        own_close(&fd);
-    } else if (listing_read(dir, &level->listing) < 0) {
+    DIR *dir = !reply->error && S_ISDIR(reply->file.mode) ? fd_directory(take_fd(&fds[0])) : NULL;
+    if (dir && listing_read(dir, &level->listing) < 0) {
         (void)closedir(dir);
-    } else {
+    } else if (dir) {
         size_t size = strlen(op->path);
         size_t slash = size > 0 && size < sizeof op->path - 1;
         memcpy(op->path + size, slash ? "/" : "", slash + 1);

@@ -85,16 +85,15 @@ static void fetch_regular(struct fetch_op *op, int fd, uint64_t size)
     rpc_call_respond(op->call, contents ? json_pack("{s:[o]}", "contents", contents) : NULL);
 }
 
-static void fetch_opened(void *arg, int error, int fd, const struct box_file *file)
+static void fetch_opened(void *arg, const struct wire_reply *reply, int fds[WIRE_FDS])
 {
     struct fetch_op *op = arg;
-    defer_close int owned = fd;
-    if (error == ECONNRESET) {
+    if (reply->error == ECONNRESET) {
         rpc_call_fail(op->call, RPC_INTERNAL_ERROR, "The sandbox exited meanwhile; try again");
-    } else if (error || !S_ISREG(file->mode)) {
+    } else if (reply->error || !S_ISREG(reply->file.mode)) {
         rpc_call_not_found(op->call, op->uri);
     } else {
-        fetch_regular(op, owned, file->size_bytes);
+        fetch_regular(op, fds[0], reply->file.size_bytes);
     }
     fetch_free(op);
 }

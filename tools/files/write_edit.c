@@ -1,5 +1,4 @@
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -40,21 +39,21 @@ static void edit_source_read(struct write_op *op, const struct buf *text)
     struct box *box = server_box_get(op->tools->server_box);
     r = r             ? -ENOMEM
         : box == NULL ? -ECONNRESET
-                      : box_file_write(box, op->path, BOX_WRITE_OVERWRITE, write_op_opened, op);
+                      : box_file_write(box, op->path, WIRE_WRITE_OVERWRITE, write_op_opened, op);
     if (r < 0) {
         write_op_fail(op, -r);
     }
 }
 
-/* The last name of the path, which begins at name, is not in the directory. Takes the one that is
- * the same but for how its characters are composed, or refuses and suggests one that is like it;
- * then returns false, and has ended the op. */
+/* The last name of the path, which begins at name, is not in the directory parent (taken). Takes
+ * the one that is the same but for how its characters are composed, or refuses and suggests one
+ * that is like it; then returns false, and has ended the op. */
 static bool edit_respell(struct write_op *op, int parent, size_t name)
 {
     char path[LIMIT_PATH_BYTES];
     char shown[WORD_BYTES + 1];
     char said[WORD_BYTES + 120];
-    json_auto_t *names = listing_names(fcntl(parent, F_DUPFD_CLOEXEC, 0));
+    json_auto_t *names = listing_names(parent);
     const char *same = listing_same(names, op->path + name);
     const char *near = same ? same : near_key(names, op->path + name);
     if (!near ||
@@ -73,43 +72,43 @@ static bool edit_respell(struct write_op *op, int parent, size_t name)
     return false;
 }
 
-static void edit_parent_opened(void *arg, int error, int fd, const struct box_file *)
+static void edit_parent_opened(void *arg, const struct wire_reply *reply, int fds[WIRE_FDS])
 {
     struct write_op *op = arg;
     char directory[LIMIT_PATH_BYTES];
-    defer_close int parent = fd;
+    size_t name = path_split(op->path, strlen(op->path), directory);
     op->respelled = true;
-    if (error) {
+    if (reply->error) {
         write_op_fail(op, ENOENT);
-    } else if (edit_respell(op, parent, path_split(op->path, strlen(op->path), directory))) {
+    } else if (edit_respell(op, take_fd(&fds[0]), name)) {
         write_op_resolve(op);
     }
 }
 
-static void edit_source_opened(void *arg, int error, int fd, const struct box_file *file)
+static void edit_source_opened(void *arg, const struct wire_reply *reply, int fds[WIRE_FDS])
 {
     struct write_op *op = arg;
     char said[64];
     OWNED(buf_done) struct buf text = BUF_EMPTY;
-    op->source_fd = fd;
-    if (error == ENOENT && !op->respelled) {
+    op->source_fd = take_fd(&fds[0]);
+    if (reply->error == ENOENT && !op->respelled) {
         char directory[LIMIT_PATH_BYTES];
         (void)path_split(op->path, strlen(op->path), directory);
         server_box_open_file(op->tools->server_box, directory, edit_parent_opened, op);
         return;
     }
-    if (error || S_ISDIR(file->mode)) {
-        write_op_fail(op, error ? error : EISDIR);
+    if (reply->error || S_ISDIR(reply->file.mode)) {
+        write_op_fail(op, reply->error ? reply->error : EISDIR);
         return;
     }
-    int r = fstat(fd, &op->source) < 0 ? -errno : 0;
+    int r = fstat(op->source_fd, &op->source) < 0 ? -errno : 0;
     if (r == 0 && (uint64_t)op->source.st_size > LIMIT_EDIT_BYTES) {
         (void)snprintf(said, sizeof said, " is larger than %lu MiB; change it with Python.",
                        LIMIT_EDIT_BYTES >> 20);
         write_op_refuse(op, said);
         return;
     }
-    r = r ? r : content_read(fd, 0, (size_t)op->source.st_size, &text);
+    r = r ? r : content_read(op->source_fd, 0, (size_t)op->source.st_size, &text);
     if (r < 0) {
         write_op_fail(op, -r);
         return;

@@ -77,7 +77,7 @@ void write_op_fail(struct write_op *op, int error)
 {
     char text[WORD_BYTES + 212];
     struct box *box = server_box_get(op->tools->server_box);
-    if (op->fd >= 0 && op->mode == BOX_WRITE_APPEND) {
+    if (op->fd >= 0 && op->mode == WIRE_WRITE_APPEND) {
         take_back_append(op);
     }
     if (op->edit.old_text && error == ENOENT) {
@@ -134,7 +134,7 @@ static void describe_written(const struct write_op *op, struct buf *text)
 {
     char size[16];
     char total[16];
-    bool appended = op->mode == BOX_WRITE_APPEND && op->existed;
+    bool appended = op->mode == WIRE_WRITE_APPEND && op->existed;
     buf_append_text(text, op->edit.old_text ? "edited "
                           : appended        ? "appended to "
                           : op->existed     ? "overwrote "
@@ -163,16 +163,16 @@ static void write_op_succeed(struct write_op *op)
     answer(op, buf_text(&text), buf_size(&text), op->before + op->size);
 }
 
-static void write_op_committed(void *arg, int error, int, const struct box_file *)
+static void write_op_committed(void *arg, const struct wire_reply *reply, int[WIRE_FDS])
 {
     struct write_op *op = arg;
-    if (error) {
+    if (reply->error) {
         op->token = 0;
-        if (op->edit.old_text && error == ESTALE) {
+        if (op->edit.old_text && reply->error == ESTALE) {
             write_op_refuse(op, is_late);
             return;
         }
-        write_op_fail(op, error);
+        write_op_fail(op, reply->error);
     } else {
         write_op_succeed(op);
     }
@@ -213,21 +213,21 @@ static void write_op_step(void *arg)
     }
 }
 
-void write_op_opened(void *arg, int error, int fd, const struct box_file *file)
+void write_op_opened(void *arg, const struct wire_reply *reply, int fds[WIRE_FDS])
 {
     struct write_op *op = arg;
-    if (error == ELOOP) {
+    if (reply->error == ELOOP) {
         write_op_refuse(op, " was replaced by a symlink meanwhile; try again.");
         return;
     }
-    if (error) {
-        write_op_fail(op, error);
+    if (reply->error) {
+        write_op_fail(op, reply->error);
         return;
     }
-    op->fd = fd;
-    op->token = file->token;
-    op->existed = file->existed;
-    op->before = op->mode == BOX_WRITE_APPEND ? file->size_bytes : 0;
+    op->fd = take_fd(&fds[0]);
+    op->token = reply->token;
+    op->existed = reply->file.existed;
+    op->before = op->mode == WIRE_WRITE_APPEND ? reply->file.size_bytes : 0;
     /* RLIMIT_FSIZE limits processes in the sandbox; this process writes for one. */
     if (op->before + op->size > op->tools->config.spec->limits.disk_bytes) {
         write_op_fail(op, EFBIG);
@@ -249,19 +249,19 @@ static void refuse_outside(struct write_op *op, const char *leads_to)
 
 /* From here on the path is one of which nobody has another spelling: who keeps, lists, applies and
  * undoes changes goes by it. */
-static void write_op_resolved(void *arg, int error, int, const struct box_file *file)
+static void write_op_resolved(void *arg, const struct wire_reply *reply, int[WIRE_FDS])
 {
     struct write_op *op = arg;
     struct box *box = server_box_get(op->tools->server_box);
-    if (error || !box) {
-        write_op_fail(op, error ? error : ECONNRESET);
+    if (reply->error || !box) {
+        write_op_fail(op, reply->error ? reply->error : ECONNRESET);
         return;
     }
-    if (path_leads_out(&op->tools->config.spec->paths, op->path, file->path)) {
-        refuse_outside(op, file->path);
+    if (path_leads_out(&op->tools->config.spec->paths, op->path, reply->path)) {
+        refuse_outside(op, reply->path);
         return;
     }
-    (void)snprintf(op->path, sizeof op->path, "%s", file->path);
+    (void)snprintf(op->path, sizeof op->path, "%s", reply->path);
     if (write_op_protected(op)) {
         return;
     }
@@ -356,9 +356,9 @@ static const char *contradiction(const json_t *arguments)
 
 void write_file_call(struct tools *tools, struct rpc_call *call, const json_t *arguments)
 {
-    static const char *const modes[] = {[BOX_WRITE_OVERWRITE] = "overwrite",
-                                        [BOX_WRITE_CREATE] = "create",
-                                        [BOX_WRITE_APPEND] = "append"};
+    static const char *const modes[] = {[WIRE_WRITE_OVERWRITE] = "overwrite",
+                                        [WIRE_WRITE_CREATE] = "create",
+                                        [WIRE_WRITE_APPEND] = "append"};
     const char *mode = json_string_value(json_object_get(arguments, "mode"));
     const char *encoding = json_string_value(json_object_get(arguments, "encoding"));
     struct write_op *op = calloc(1, sizeof *op);
@@ -379,7 +379,7 @@ void write_file_call(struct tools *tools, struct rpc_call *call, const json_t *a
                              json_string_value(new_text), json_string_length(new_text)};
     for (unsigned i = 0; mode && i < 3; i++) {
         if (strcmp(mode, modes[i]) == 0) {
-            op->mode = (enum box_write_mode)i;
+            op->mode = (enum wire_write_mode)i;
         }
     }
     const char *error = path_take(tools->config.spec, json_object_get(arguments, "path"), op->path);

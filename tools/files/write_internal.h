@@ -18,7 +18,7 @@ struct write_op {
     struct rpc_call *call;
     struct server_box_waiter waiter;
     char path[LIMIT_PATH_BYTES]; /* as in the call, then the one that it leads to */
-    enum box_write_mode mode;
+    enum wire_write_mode mode;
     json_t *arguments;
     bool respelled;        /* the path of what is edited, if need be */
     struct edit edit;      /* an edit, if it has an old_text; of the arguments */
@@ -47,7 +47,7 @@ void write_op_resolve(struct write_op *op);
 /* error: an errno value. */
 void write_op_fail(struct write_op *op, int error);
 /* The file that gets op->bytes is open. */
-void write_op_opened(void *arg, int error, int fd, const struct box_file *file);
+void write_op_opened(void *arg, const struct wire_reply *reply, int fds[WIRE_FDS]);
 
 /* --- write_edit.c --- */
 

@@ -58,12 +58,11 @@ static void take_image(struct images *images, int fd, uint64_t size)
     (void)json_array_append_new(images->blocks, content_image(buf_bytes(&content), have, mime));
 }
 
-static void image_opened(void *arg, int error, int fd, const struct box_file *file)
+static void image_opened(void *arg, const struct wire_reply *reply, int fds[WIRE_FDS])
 {
     struct images *images = arg;
-    defer_close int own = fd;
-    if (!error && S_ISREG(file->mode)) {
-        take_image(images, own, file->size_bytes);
+    if (!reply->error && S_ISREG(reply->file.mode)) {
+        take_image(images, fds[0], reply->file.size_bytes);
     }
     images_next(images);
 }

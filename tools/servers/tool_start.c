@@ -68,9 +68,9 @@ int tool_start(const struct tool_start *start, struct box_program **ret_program,
         return r;
     }
     fill_environment(start, &environment);
-    r = box_program_start(start->loop,
-                          &(struct box_program_request){path, argv, environment.all, directory},
-                          start->on_exit, start->arg, ret_program, ret_fds, ret_fail);
+    const struct box_program_request request = {path,      argv,           environment.all,
+                                                directory, start->on_exit, start->arg};
+    r = box_program_start(start->loop, &request, ret_program, ret_fds, ret_fail);
     for (size_t i = 0; i < environment.count; i++) {
         free(environment.made[i]);
     }

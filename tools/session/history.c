@@ -82,22 +82,6 @@ const struct history_state *history_of_cell(const struct history *history, unsig
     return state;
 }
 
-unsigned history_cells(const struct history *history, unsigned *cells)
-{
-    unsigned count = 0;
-    const struct history_state *state = NULL;
-    for (unsigned i = 0; (state = history_at(history, i)); i++) {
-        unsigned at = 0;
-        while (at < count && cells[at] != state->cell) {
-            at++;
-        }
-        if (at == count && state->cell > 0) {
-            cells[count++] = state->cell;
-        }
-    }
-    return count;
-}
-
 const char *history_forget(struct history *history, unsigned cell, char lost[HISTORY_NAME_BYTES])
 {
     lost[0] = '\0';

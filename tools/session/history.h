@@ -21,7 +21,7 @@ struct history_state {
     unsigned by; /* the cell whose changes it has; 0: it was restored, or nothing has run */
     char name[HISTORY_NAME_BYTES]; /* of a named state, else empty */
     struct names names;            /* the variables that were there */
-    uint32_t files;                /* the state of the files, see box_states.h; 0: none yet */
+    uint32_t files;                /* the state of the files, see box_files.h; 0: none yet */
     unsigned calls;                /* newest of the ledger of calls */
 };
 
@@ -56,10 +56,6 @@ const struct history_state *history_find(const struct history *history, const ch
 
 /* The state that this cell made, or NULL. */
 const struct history_state *history_of_cell(const struct history *history, unsigned cell);
-
-/* The cells of all states except the current one, each once, without 0. cells: space for all of
- * them. Returns how many. */
-unsigned history_cells(const struct history *history, unsigned *cells);
 
 /* Removes the state of a lost checkpoint, and with it the older steps of undo. Returns the name
  * that a call has given it, copied to lost, or empty. */

@@ -1,9 +1,6 @@
-#include "tools/session/lost_threads.h"
-
-#include <stdlib.h>
-
 #include "base/clock.h"
 #include "base/parse.h"
+#include "tools/session/session_internal.h"
 
 static unsigned number_of(const struct box_message *message, const char *name)
 {

@@ -66,6 +66,7 @@ void sessions_free(struct sessions *sessions)
         run_free(session->current);
         session_free(session);
     }
+    buf_done(&sessions->written.text);
     loop_timer_disarm(&sessions->memory_timer);
     loop_task_cancel(&sessions->opened);
     free(sessions);
@@ -106,18 +107,6 @@ static struct session *session_get(struct sessions *sessions, const char *name)
 struct session *session_parent(const struct session *session)
 {
     return session->branches ? session_find(session->owner, session->name) : NULL;
-}
-
-void session_explain_branch(const struct session *session)
-{
-    const struct session *parent = session_parent(session);
-    struct run *run = session->current;
-    if (parent && parent->current && parent->current->job > 0 &&
-        strcmp(run_fact(run, RUN_ERROR_TYPE), "NameError") == 0 && !run_fact(run, RUN_HINT)[0]) {
-        run_addf(run, RUN_HINT,
-                 "job %u still runs: until it ends, no branch has the variables that it makes",
-                 parent->current->job);
-    }
 }
 
 void session_drop(struct session *session)
@@ -270,7 +259,7 @@ void session_enter(struct session *session, enum session_state state)
 void session_close(struct session *session)
 {
     char gone[SESSION_NAMES_BYTES];
-    session_state_lost(session, gone, sizeof gone);
+    session_state_lost(session, gone);
     session_enter(session, SESSION_CLOSING);
     box_session_close(session->guest);
 }

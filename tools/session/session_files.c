@@ -45,9 +45,11 @@ unsigned session_files_mark(const struct session *session)
     return session_files_are_edits(session, run) ? run->files : run->cell;
 }
 
-static void session_prepared(void *arg, int, const struct wire_kept *, const char *, size_t)
+static void session_prepared(void *arg, const struct wire_reply *reply, int fds[WIRE_FDS])
 {
     struct session *session = arg;
+    OWNED(buf_done) struct buf text = BUF_EMPTY;
+    box_states_read(server_box_get(session->owner->server_box), reply, fds, &text);
     session->files.waiting = false;
     session_pump(session);
 }
@@ -62,16 +64,14 @@ void session_files_prepare(struct session *session)
         session->files.at = history->now.files;
     }
     run->files = ++sessions->last_serial;
-    const struct box_states_call call = {.owner = session->serial,
-                                         .from = session->transient ? 0 : history->now.files,
-                                         .to = run->files};
+    const struct keep_switch call = {session->transient ? 0 : history->now.files, run->files};
     /* Where the user or another run may have changed files too, the keeper looks first. */
-    const struct box *box = keeping_box(session);
+    struct box *box = keeping_box(session);
     bool looks = sessions->files_open > 0 || box_states_are_fresh(box) ||
                  (box_states_are_edits(box) && !box_states_are_quiet(box)) ||
                  server_box_spec(sessions->server_box)->cow; /* a process that was left may have */
     sessions->files_open++;
-    int r = box_states_begin(keeping_box(session), &call, looks ? session_prepared : NULL, session);
+    int r = box_states_begin(box, session->serial, &call, looks ? session_prepared : NULL, session);
     session->files.waiting = looks && r == 0;
 }
 
@@ -84,20 +84,16 @@ void session_files_made(struct session *session)
     }
 }
 
-/* The states that the keeper is to keep, each once. */
-struct wanted {
-    uint32_t states[SESSION_FILES];
-    unsigned count;
-};
-
-static void add_state(struct wanted *wanted, uint32_t state)
+static void add_state(struct keep_states *wanted, uint32_t state)
 {
+    /* The present, the last, the goal, the one being made, and the history's. */
+    _Static_assert(HISTORY_STATES + 4 <= KEEP_STATES_MOST, "");
     bool known = state == 0;
     for (unsigned i = 0; i < wanted->count; i++) {
-        known = known || wanted->states[i] == state;
+        known = known || wanted->list[i] == state;
     }
     if (!known) {
-        wanted->states[wanted->count++] = state;
+        wanted->list[wanted->count++] = state;
     }
 }
 
@@ -105,7 +101,7 @@ void session_files_keep(struct session *session)
 {
     const struct history *history = &session->history;
     struct box *box = keeping_box(session);
-    struct wanted wanted = {};
+    struct keep_states wanted = {.session = session->serial};
     if (!box || session->transient) {
         return;
     }
@@ -117,20 +113,20 @@ void session_files_keep(struct session *session)
     for (unsigned i = 0; (state = history_at(history, i)); i++) {
         add_state(&wanted, state->files);
     }
-    if (memcmp(wanted.states, session->files.kept, sizeof wanted.states) == 0) {
+    if (memcmp(wanted.list, session->files.kept.list, sizeof wanted.list) == 0) {
         return; /* serials are never used twice, so a keeper that has begun anew knows none */
     }
-    memcpy(session->files.kept, wanted.states, sizeof wanted.states);
-    box_states_keep(box, session->serial, wanted.states, wanted.count);
+    session->files.kept = wanted;
+    box_states_keep(box, &wanted);
 }
 
 /* Writes "a.txt, b.txt and 3 more": the items of one letter. Long names leave space for the other
  * lists of a result. */
-static void list_names(char letter, uint32_t all, const char *text, size_t size, struct buf *out)
+static void list_names(char letter, uint32_t all, const struct buf *text, struct buf *out)
 {
     struct word_list list = {.out = out, .before = "", .most = SIZE_MAX};
     size_t most = buf_size(out) + LIST_BYTES;
-    for (const char *at = NULL; (at = box_states_next(text, size, at));) {
+    for (const char *at = NULL; (at = box_states_next(text, at));) {
         bool is = *at == letter; /* else it may be empty, and the last */
         if (is && (list.shown == 0 || buf_size(out) + strlen(at + 1) < most) &&
             word_list_next(&list)) {
@@ -158,14 +154,14 @@ static bool is_program(const struct run *run, const char *path)
            strcmp(run->request.program->file + whole - size, path) == 0;
 }
 
-static void take_rows(struct run *run, const struct wire_kept *kept, const char *text, size_t size)
+static void take_rows(struct run *run, const struct wire_kept *kept, const struct buf *text)
 {
-    for (const char *at = NULL; (at = box_states_next(text, size, at));) {
+    for (const char *at = NULL; (at = box_states_next(text, at));) {
         if (*at != WIRE_KEPT_ROW) {
             continue;
         }
-        const char *bytes = box_states_next(text, size, at);
-        const char *kind = bytes ? box_states_next(text, size, bytes) : NULL;
+        const char *bytes = box_states_next(text, at);
+        const char *kind = bytes ? box_states_next(text, bytes) : NULL;
         if (!kind) {
             return;
         }
@@ -189,9 +185,9 @@ struct ended {
     struct run *run; /* NULL: it has been returned */
 };
 
-static void take_kept(struct run *run, const struct wire_kept *kept, const char *text, size_t size)
+static void take_kept(struct run *run, const struct wire_kept *kept, const struct buf *text)
 {
-    take_rows(run, kept, text, size);
+    take_rows(run, kept, text);
     run->pending = kept->pending;
     if ((kept->changed > 0 || kept->too_many) &&
         (run->end.state == RUN_STATE_RESTORED || run->end.state == RUN_STATE_RESTORED_EARLIER)) {
@@ -200,13 +196,12 @@ static void take_kept(struct run *run, const struct wire_kept *kept, const char 
     }
 }
 
-static void note_unkept(struct run *run, const struct wire_kept *kept, const char *text,
-                        size_t size)
+static void note_unkept(struct run *run, const struct wire_kept *kept, const struct buf *text)
 {
     OWNED(buf_done) struct buf note = BUF_EMPTY;
     if (kept->unkept > 0) {
         (void)buf_append_text(&note, "not kept for undo: ");
-        list_names(WIRE_KEPT_UNKEPT, kept->unkept, text, size, &note);
+        list_names(WIRE_KEPT_UNKEPT, kept->unkept, text, &note);
         take_text(run, RUN_FILES_NOTE, &note, NOTE_BYTES);
     }
     if (kept->lost) {
@@ -251,21 +246,23 @@ static void note_uncovered(struct sessions *sessions, struct run *run, bool too_
     }
 }
 
-static void run_ended(void *arg, int error, const struct wire_kept *kept, const char *text,
-                      size_t size)
+static void run_ended(void *arg, const struct wire_reply *reply, int fds[WIRE_FDS])
 {
+    OWNED(buf_done) struct buf text = BUF_EMPTY;
     struct ended ended = *(struct ended *)arg;
+    const struct wire_kept *kept = &reply->kept;
     free(arg);
+    box_states_read(server_box_get(ended.sessions->server_box), reply, fds, &text);
     ended.sessions->files_looking--;
-    if (ended.run && !error) {
-        take_kept(ended.run, kept, text, size);
+    if (ended.run && !reply->error) {
+        take_kept(ended.run, kept, &text);
         if (keeps_files(ended.sessions)) {
-            note_unkept(ended.run, kept, text, size);
+            note_unkept(ended.run, kept, &text);
         }
         note_uncovered(ended.sessions, ended.run, kept->too_many);
         note_unseen(ended.sessions, ended.run);
     }
-    if (error && ended.session) {
+    if (reply->error && ended.session) {
         forget_state(ended.session, ended.files);
     }
     if (ended.run) {
@@ -305,7 +302,7 @@ void session_files_end(struct session *session, struct run *run)
     int r = box_states_end(box, &state, run_ended, ended);
     session->owner->files_looking += r == 0;
     if (session->transient) {
-        box_states_keep(box, session->serial, NULL, 0);
+        box_states_keep(box, &(struct keep_states){.session = session->serial});
     } else {
         session_files_keep(session);
     }
@@ -329,38 +326,36 @@ bool session_files_differ(const struct session *session)
 void sessions_note_written(struct sessions *sessions, const char *path)
 {
     struct session_written *written = &sessions->written;
-    size_t size = strlen(path) + 1;
-    for (const char *at = NULL; (at = box_states_next(written->text, written->size, at));) {
+    const char mark = WRITTEN;
+    for (const char *at = NULL; (at = box_states_next(&written->text, at));) {
         if (strcmp(at + 1, path) == 0) {
             return;
         }
     }
     written->count++;
-    if (size < sizeof written->text - written->size) {
-        written->text[written->size++] = WRITTEN;
-        memcpy(written->text + written->size, path, size);
-        written->size += size;
+    if (buf_size(&written->text) + strlen(path) + 1 < SESSION_WRITTEN_BYTES) {
+        (void)buf_append(&written->text, &mark, 1);
+        (void)buf_append(&written->text, path, strlen(path) + 1);
     }
 }
 
 static void append_kind(struct buf *out, const char *before, char letter, uint32_t all,
-                        const char *text, size_t size)
+                        const struct buf *text)
 {
     if (all > 0) {
         (void)buf_append_text(out, buf_size(out) > 0 ? ", " : "");
         (void)buf_append_text(out, before);
-        list_names(letter, all, text, size, out);
+        list_names(letter, all, text, out);
     }
 }
 
 /* Tells the interpreters of states, which may have them open: also of one that is older than an
  * earlier undo. Too many: any may be one of them. */
-static void note_back(struct session *session, const struct wire_kept *kept, const char *text,
-                      size_t size)
+static void note_back(struct session *session, const struct wire_kept *kept, const struct buf *text)
 {
     struct buf *back = &session->files.back;
     uint32_t count = 0;
-    for (const char *at = NULL; (at = box_states_next(text, size, at));) {
+    for (const char *at = NULL; (at = box_states_next(text, at));) {
         if (*at == WIRE_KEPT_BACK) {
             count++;
             (void)buf_append(back, at + 1, strlen(at + 1) + 1);
@@ -393,43 +388,45 @@ static void append_unseen(const struct sessions *sessions, const struct wire_kep
     }
 }
 
-static void session_switched(void *arg, int error, const struct wire_kept *kept, const char *text,
-                             size_t size)
+static void session_switched(void *arg, const struct wire_reply *reply, int fds[WIRE_FDS])
 {
+    OWNED(buf_done) struct buf text = BUF_EMPTY;
     OWNED(buf_done) struct buf back = BUF_EMPTY;
     struct session *session = arg;
+    struct box *box = server_box_get(session->owner->server_box);
+    const struct wire_kept *kept = &reply->kept;
     const struct session_written *written = &session->owner->written;
+    box_states_read(box, reply, fds, &text);
     session->files.waiting = false;
     session->files.at = session->files.goal;
     session->files.goal = 0;
-    if (!error) {
-        append_kind(&back, "files back: ", WIRE_KEPT_BACK, kept->back, text, size);
-        note_back(session, kept, text, size);
+    if (!reply->error) {
+        append_kind(&back, "files back: ", WIRE_KEPT_BACK, kept->back, &text);
+        note_back(session, kept, &text);
         append_kind(&back,
                     "back, but only for their owner, without an access control list that names "
                     "users whom the sandbox does not know: ",
-                    WIRE_KEPT_CLOSED, kept->closed, text, size);
-        append_kind(&back, "files removed: ", WIRE_KEPT_GONE, kept->gone, text, size);
+                    WIRE_KEPT_CLOSED, kept->closed, &text);
+        append_kind(&back, "files removed: ", WIRE_KEPT_GONE, kept->gone, &text);
         if (kept->applied > 0) {
             (void)buf_append_text(&back, " (what was applied to the user's directory stays there)");
         }
         append_kind(&back, "no copy kept for \"" RUN_LEFT "\": ", WIRE_KEPT_UNKEPT, kept->unkept,
-                    text, size);
+                    &text);
         append_kind(&back,
-                    box_states_unseen(server_box_get(session->owner->server_box))
-                        ? "not reverted, may be the user's or a program's: "
-                        : "not reverted, also changed by others: ",
-                    WIRE_KEPT_STAYS, kept->stays, text, size);
-        append_kind(&back, "cannot revert: ", WIRE_KEPT_MISSED, kept->missed, text, size);
+                    box_states_unseen(box) ? "not reverted, may be the user's or a program's: "
+                                           : "not reverted, also changed by others: ",
+                    WIRE_KEPT_STAYS, kept->stays, &text);
+        append_kind(&back, "cannot revert: ", WIRE_KEPT_MISSED, kept->missed, &text);
         if (kept->lost) {
             (void)buf_append_text(&back, buf_size(&back) ? ", " : "");
             (void)buf_append_text(&back, "cannot revert more: too many files were changed");
         }
         append_unseen(session->owner, kept, &back);
         append_kind(&back, "written since by write_file and kept: ", WRITTEN, written->count,
-                    written->text, written->size);
+                    &written->text);
     }
-    if (session->current && (error || kept->back + kept->closed + kept->gone == 0)) {
+    if (session->current && (reply->error || kept->back + kept->closed + kept->gone == 0)) {
         session_left_nothing(session);
     }
     if (session->current) {

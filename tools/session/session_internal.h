@@ -1,17 +1,17 @@
 #pragma once
 #include "base/fail.h"
 #include "base/loop.h"
+#include "base/word.h"
 #include "tools/run/fate.h"
 #include "tools/servers/tool_channel.h"
 #include "tools/session/history.h"
-#include "tools/session/lost_threads.h"
 #include "tools/session/session.h"
-#include "tools/session/session_fields.h"
 #include "tools/session/session_life.h"
 
 /* What the files of a session share. */
 
 enum {
+    SESSION_WRITTEN_BYTES = 512,            /* of paths that write_file has written */
     SESSION_NAMES_BYTES = 256,              /* of lists of variables */
     SESSION_SENTENCE_BYTES = FAIL_TEXT + 64 /* why a run is refused */
 };
@@ -26,15 +26,15 @@ struct memory_trace {
     char place[256];      /* a line of the trace, with its newline; empty: in no cell */
 };
 
-/* The state that a restore leads to. */
-struct session_goal {
-    unsigned cell;                 /* 0: there is no goal */
-    char name[HISTORY_NAME_BYTES]; /* empty: undo leads there */
-};
+/* Threads that a checkpoint or a branch does not have, and that nothing starts again:
+ * guest/threads.py. */
 
-/* States of files that a session can need: the present, the last, the goal, the one being made, and
- * the history's. */
-enum { SESSION_FILES = HISTORY_STATES + 4 };
+struct lost_threads {
+    char native[WORD_BYTES + 1]; /* their libraries, "polars 4, zmq 2 (context)"; maybe quoted */
+    unsigned python;             /* how many of Python's */
+    unsigned news;               /* how many of Python's no result has counted, pools' included */
+    bool is_news;                /* no result has named the libraries */
+};
 
 struct session {
     struct session *next;
@@ -48,22 +48,21 @@ struct session {
     struct server_box_waiter waiter;
     struct loop_timer timer; /* of the current state */
     struct run *current;
-    bool begun;      /* RUNNING: the interpreter has begun with the current run's code */
-    unsigned cell;   /* of the last run */
-    unsigned undoes; /* the cell that an undo takes back; 0: none alone */
+    bool begun;    /* RUNNING: the interpreter has begun with the current run's code */
+    unsigned cell; /* of the last run */
     struct history history;
     uint32_t serial; /* of no other session */
     struct {
-        uint32_t at;     /* the state in which this session has left them */
-        uint32_t goal;   /* the one that they are to be put back to; 0: none */
-        struct buf back; /* files that were, each with a NUL; "" among them: any may be */
-        uint32_t kept[SESSION_FILES]; /* the states that the keeper keeps for it */
-        bool waiting; /* for the keeper: they are put back, or checked before a run */
+        uint32_t at;             /* the state in which this session has left them */
+        uint32_t goal;           /* the one that they are to be put back to; 0: none */
+        struct buf back;         /* files that were, each with a NUL; "" among them: any may be */
+        struct keep_states kept; /* those that the keeper keeps for it */
+        bool waiting;            /* for the keeper: they are put back, or checked before a run */
     } files;
     uint64_t state_bytes;      /* of the current state; 0: small */
     struct history_state safe; /* the newest whose checkpoint has been there */
     bool gave_up;              /* the present state's checkpoint made way for the current run */
-    struct session_goal goal;  /* RESTORING, and the FAILOVER that it can become */
+    unsigned goal;             /* RESTORING, and the FAILOVER that it becomes: the state's cell */
     struct install_op *op;     /* SUPPLYING */
     struct tool_channel calls; /* of tools of other servers */
     struct fate fate;          /* SWEEPING, SAVING: of the current run */
@@ -83,8 +82,7 @@ struct session {
 
 /* What write_file has written since code last ran. */
 struct session_written {
-    char text[512]; /* items as box_states_next() reads them */
-    size_t size;
+    struct buf text; /* the first paths: items as box_states_next() reads them */
     uint32_t count;
 };
 
@@ -129,8 +127,6 @@ void session_conclude(struct session *session, enum fate_event event, const char
 void session_close(struct session *session);
 /* Starts the time limit of the current run, less what it has already spent. */
 void session_arm_deadline(struct session *session);
-/* The current run has a result: adds the hint why a branch beside a job may lack a name. */
-void session_explain_branch(const struct session *session);
 /* Frees a session without an interpreter and without a run. */
 void session_drop(struct session *session);
 
@@ -144,34 +140,21 @@ bool session_branch_waits(const struct session *session);
 void session_pump(struct session *session);
 /* The same for each session whose run waits for what has happened to others. */
 void sessions_pump(struct sessions *sessions);
-/* Sends the current run to the idle interpreter. */
-void session_send(struct session *session);
+/* lost_threads.c */
+/* What the interpreter lacks now, as its message says. is_back: it has just replaced another one,
+ * or is a copy. */
+void lost_threads_take(struct lost_threads *lost, const struct box_message *message, bool is_back);
+/* Adds to the run, which has ended: what no result has said, and what it may have waited for until
+ * its time limit. */
+void lost_threads_report(struct lost_threads *lost, struct run *run);
 
-/* session_messages.c */
-void session_on_call(void *arg, const struct box_message *message);
+/* session_interpreter.c */
 /* The current run has ended, and its calls of tools with it. */
 void session_calls_end(struct session *session);
 /* Reports calls that a restored state does not take back; see ledger_take_back(). */
 void session_calls_stay(struct session *session, enum ledger_scope scope, unsigned cell);
-/* Events of the sandbox. */
-void session_on_message(void *arg, const struct box_message *message);
-void session_on_cell_ended(void *arg, unsigned processes, const char *names);
-void session_add_killed(struct session *session, unsigned processes, const char *names);
 
-/* session_packages.c */
-/* Adds the installed packages. layers: holds the text. */
-void session_packages_fields(const struct session *session, struct buf *layers,
-                             struct session_fields *fields);
-/* Whether a run has to wait for --preinstall. */
-bool session_packages_are_awaited(const struct session *session);
-/* Enters PREINSTALLING if --preinstall has not ended; calls session_pump() afterwards. */
-void session_packages_await(struct session *session);
-/* To be called when the current run is sent: its result reports a failed --preinstall, once. */
-void session_packages_sent(struct session *session);
-/* Whether the guest should check what the current run imports, which it does once. */
-bool session_packages_need_check(const struct session *session);
-/* Enters CHECKING: requests from the guest what the current run imports and lacks. */
-void session_packages_check(struct session *session);
+/* session_steps.c, with --auto-install */
 /* Leaves CHECKING: message lists what the run lacks, maybe nothing. */
 void session_packages_supply(struct session *session, const struct box_message *message);
 /* Drops the installation when SUPPLYING ends before it. */
@@ -219,13 +202,16 @@ void session_state_made(struct session *session, const struct box_message *messa
 /* The current run, a job, ends before it has begun: an undo takes that back, not the call before.
  */
 void session_state_untouched(struct session *session);
-/* The interpreter died; the state is that after cell. by_run: the current run died with it. gone,
- * older: of size, receive the variables that this state lacks, and those that a later cell has
- * bound. */
-void session_state_back(struct session *session, bool by_run, unsigned cell, char *gone,
-                        char *older, size_t size);
+struct lost_names {
+    char gone[SESSION_NAMES_BYTES];  /* the variables that a state lacks */
+    char older[SESSION_NAMES_BYTES]; /* those that a later cell has bound */
+};
+/* The interpreter died; the state is that after cell. by_run: the current run died with it. lost:
+ * zeroed. */
+void session_state_back(struct session *session, bool by_run, unsigned cell,
+                        struct lost_names *lost);
 /* No state is left. names: receives the lost variables. */
-void session_state_lost(struct session *session, char *names, size_t size);
+void session_state_lost(struct session *session, char names[SESSION_NAMES_BYTES]);
 /* Carries out the current run's undo or restore. Afterwards that is done, or the run has failed, or
  * the session waits. */
 void session_undo(struct session *session);
@@ -236,8 +222,8 @@ void session_left_nothing(struct session *session);
 void session_drop_named(struct session *session);
 /* The current run's result, which is complete, names the states that are left after such a drop. */
 void session_list_left(struct session *session);
-/* RESTORING has ended at its goal. */
-void session_state_taken(struct session *session, const struct session_goal *goal);
+/* The interpreter has the state that the run goes back to: that after cell. */
+void session_state_taken(struct session *session, unsigned cell);
 /* Gives the current state the name that the current run requests. */
 void session_name_state(struct session *session);
 /* Wait for the current state's checkpoint: before the current run, and after it to name the state.

@@ -1,11 +1,236 @@
-/* A session's interpreter: its start, and what the sandbox reports of it. Messages are in
- * session_messages.c. */
+/* A session's interpreter: its start, its messages (that a run's code begins, its result, which
+ * packages the code lacks before it runs), and its end. Code can write to the session's socket too,
+ * so a message counts only for the run that it names and in the state that awaits it. */
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "base/buf.h"
 #include "base/log.h"
+#include "base/loop.h"
+#include "base/own.h"
+#include "base/word.h"
 #include "tools/run/outcome.h"
 #include "tools/session/session_internal.h"
+
+/* --- calls of tools of other servers: when they may come, and what a result says of them --- */
+
+void sessions_set_tool_servers(struct sessions *sessions, struct tool_servers *servers)
+{
+    sessions->tool_servers = servers;
+}
+
+static void session_on_call(void *arg, const struct box_message *message)
+{
+    struct session *session = arg;
+    tool_channel_receive(&session->calls, message);
+}
+
+void session_calls_end(struct session *session)
+{
+    struct run *run = session->current;
+    OWNED(buf_done) struct buf text = BUF_EMPTY;
+    tool_channel_end(&session->calls);
+    if (run->cell == 0) {
+        return;
+    }
+    ledger_list(&session->calls.ledger, run->cell, &text);
+    if (buf_size(&text) > 0) {
+        run_add(run, RUN_TOOLS, buf_bytes(&text), buf_size(&text));
+    }
+    if (session->transient) {
+        session_calls_stay(session, LEDGER_ONE, run->cell);
+    }
+}
+
+void session_calls_stay(struct session *session, enum ledger_scope scope, unsigned cell)
+{
+    struct run *run = session->current;
+    OWNED(buf_done) struct buf text = BUF_EMPTY;
+    if (session->transient && scope != LEDGER_ONE) {
+        return; /* session_calls_end() has */
+    }
+    ledger_take_back(&session->calls.ledger, scope, cell, session->history.now.calls,
+                     run ? " | " : ", ", &text);
+    if (buf_size(&text) == 0) {
+        return;
+    }
+    if (run) {
+        const char *before = run_fact(run, RUN_NOT_UNDONE);
+        run_addf(run, RUN_NOT_UNDONE, "%s%s%.*s", before, before[0] ? " | " : "",
+                 (int)buf_size(&text), buf_bytes(&text));
+    } else {
+        session_tell(session, "%.*s", (int)buf_size(&text), buf_bytes(&text));
+    }
+}
+
+/* --- messages --- */
+
+enum {
+    SWEEP_MS = 5000,   /* then the result does not wait for what the kernel is slow to end */
+    KILLED_BYTES = 500 /* of names after which no more are added */
+};
+
+/* Whether the message is about the current run. Code knows its own run's number and can forge that
+ * run's result, but not the result of a later run. */
+static bool is_of_run(const struct session *session, const struct box_message *message)
+{
+    return session->current && box_message_number(message, "cell", 0) == session->current->cell;
+}
+
+/* Counts a message that no run awaits: hostile code sent it. Not counted: a result that arrives as
+ * its interpreter is killed, and "needs" of a cancelled run. */
+static void session_stray(struct session *session, const struct box_message *message)
+{
+    bool is_ending = session->state == SESSION_KILLED || session->state == SESSION_FAILOVER ||
+                     session->state == SESSION_CLOSING;
+    session->next_result.strays += !is_ending && !box_field_is(&message->fields[0], "needs");
+}
+
+/* The verb that the server awaits; NULL: none. */
+static const char *awaited(enum session_state state)
+{
+    bool checks = state == SESSION_CHECKING || state == SESSION_CHECK_INTERRUPTED;
+    bool runs = state == SESSION_RUNNING || state == SESSION_INTERRUPTED;
+    return checks ? "needs" : runs ? "result" : NULL;
+}
+
+/* The current run's result is complete, and nothing else has to end: saves the state if the run
+ * requests that, and returns the run. Leaves RUNNING, INTERRUPTED or SWEEPING. */
+static void session_result_taken(struct session *session)
+{
+    struct run *run = session->current;
+    bool saves = run->request.save[0] && !run_is_error(run) && !run->cancelled &&
+                 run->stop != RUN_STOP_REQUESTED;
+    if (saves && session_checkpoint(session) == BOX_CHECKPOINT_AWAITED) {
+        session_save(session);
+        return;
+    }
+    if (saves) {
+        session_name_state(session);
+    }
+    session_enter(session, SESSION_IDLE);
+    session_done(session, &session->fate);
+}
+
+static void session_swept(void *arg)
+{
+    struct session *session = arg;
+    session_result_taken(session);
+    session_pump(session);
+}
+
+/* The next result reports them. names: lines. */
+static void session_add_killed(struct session *session, unsigned processes, const char *names)
+{
+    session->next_result.processes += processes;
+    while (*names && buf_size(&session->next_result.killed) < KILLED_BYTES) {
+        size_t size = strcspn(names, "\n");
+        if (buf_size(&session->next_result.killed) > 0) {
+            (void)buf_append_text(&session->next_result.killed, ", ");
+        }
+        (void)word_append(&session->next_result.killed, names, size);
+        names += size + (names[size] == '\n');
+    }
+}
+
+static void session_on_cell_ended(void *arg, unsigned processes, const char *names)
+{
+    struct session *session = arg;
+    session_add_killed(session, processes, names);
+    if (session->state == SESSION_SWEEPING) {
+        session_swept(session);
+    } else if (session->state == SESSION_INTERRUPTED) {
+        box_session_interrupt(session->guest); /* what it waited for has ended */
+    }
+}
+
+/* Ends the processes that an interrupted run has started. Returns false if there is nothing to wait
+ * for. */
+static bool session_end_processes(struct session *session)
+{
+    bool was_interrupted = session->state == SESSION_INTERRUPTED || session->fate.interrupted;
+    if (!was_interrupted || session->transient ||
+        box_session_end_cell(session->guest, session_files_mark(session)) < 0) {
+        return false;
+    }
+    session_enter(session, SESSION_SWEEPING);
+    loop_timer_in(session->owner->loop, &session->timer, SWEEP_MS, session_swept, session);
+    return true;
+}
+
+/* Adds the hint why a branch beside a job may lack a name. */
+static void session_explain_branch(const struct session *session)
+{
+    const struct session *parent = session_parent(session);
+    struct run *run = session->current;
+    if (parent && parent->current && parent->current->job > 0 &&
+        strcmp(run_fact(run, RUN_ERROR_TYPE), "NameError") == 0 && !run_fact(run, RUN_HINT)[0]) {
+        run_addf(run, RUN_HINT,
+                 "job %u still runs: until it ends, no branch has the variables that it makes",
+                 parent->current->job);
+    }
+}
+
+static void session_on_result(struct session *session, const struct box_message *message)
+{
+    struct run *run = session->current;
+    struct fate_facts facts = session_facts(session, FATE_RESULT, NULL);
+    (void)box_message_get(message, "status", &facts.status);
+    struct fate fate = run_fate(&facts);
+    tool_channel_end(&session->calls);
+    box_session_drain(session->guest);
+    outcome_take_parts(run, message);
+    session_explain_branch(session);
+    if (fate.outcome == RUN_EXIT) {
+        run->end.process.code = outcome_exit_code(message);
+    }
+    run_take_fate(run, &fate);
+    session_state_made(session, message);
+    session_state_make_space(session, message);
+    session->fate = fate;
+    session_keep_output(session); /* init responds before it has ended the processes */
+    if (!session_end_processes(session)) {
+        session_result_taken(session);
+    }
+}
+
+/* The run's time was over while the guest checked its imports. */
+static void session_on_check_end(struct session *session)
+{
+    struct fate_facts facts = session_facts(session, FATE_CHECK_ENDED, NULL);
+    struct fate fate = run_fate(&facts);
+    session_enter(session, SESSION_IDLE);
+    if (session->current->stop == RUN_STOP_REQUESTED && !session->transient) {
+        session_state_untouched(session);
+    }
+    session_done(session, &fate);
+}
+
+static void session_on_message(void *arg, const struct box_message *message)
+{
+    struct session *session = arg;
+    const char *verb = awaited(session->state);
+    if (box_field_is(&message->fields[0], "begun") && is_of_run(session, message)) {
+        session->begun = true;
+        lost_threads_take(&session->lost, message, session->transient);
+        session_pump(session); /* branches may wait for this */
+        return;
+    }
+    if (!verb || !is_of_run(session, message) || !box_field_is(&message->fields[0], verb)) {
+        session_stray(session, message);
+    } else if (session->state == SESSION_CHECKING) {
+        session_packages_supply(session, message);
+    } else if (session->state == SESSION_CHECK_INTERRUPTED) {
+        session_on_check_end(session);
+        session_pump(session);
+    } else {
+        session_on_result(session, message);
+        session_pump(session);
+    }
+}
+
+/* --- its end and its start --- */
 
 /* The run's fate was decided by the interpreter's end. */
 static void session_done_by_end(struct session *session, const struct fate *fate,
@@ -13,13 +238,6 @@ static void session_done_by_end(struct session *session, const struct fate *fate
 {
     session->current->end.process = *end;
     session_done(session, fate);
-}
-
-static void session_refuse(struct session *session, const struct fail *why)
-{
-    char sentence[SESSION_SENTENCE_BYTES];
-    (void)snprintf(sentence, sizeof sentence, "The sandbox is not available: %s.", fail_text(why));
-    session_conclude(session, FATE_REFUSED, sentence);
 }
 
 static void session_on_output(void *arg, enum box_stream stream, const char *bytes, size_t size)
@@ -38,7 +256,8 @@ static void session_on_output(void *arg, enum box_stream stream, const char *byt
     }
 }
 
-/* What code does to a fork of its process can keep states from resuming, see waking.c. */
+/* What code does to a fork of its process can keep states from resuming, see wake_seen() in
+ * sandbox/interpreter/checkpoint.c. */
 static void session_tell_stalled(struct session *session, const struct box_end *end)
 {
     if (end->stalled == 1) {
@@ -60,39 +279,38 @@ static void session_on_restored(void *arg, const struct box_end *end, unsigned c
 {
     struct session *session = arg;
     struct run *run = session->current;
-    struct session_goal goal = session->goal;
-    bool at_goal = cell == goal.cell;
+    unsigned goal = session->goal;
+    bool at_goal = cell == goal;
     bool was_restoring = session->state == SESSION_RESTORING;
     struct fate_facts facts = session_facts(session, FATE_RESTORED, end);
     facts.exact = cell == session->history.now.cell;
     struct fate fate = run_fate(&facts);
     char why[64];
     session_add_killed(session, end->processes, end->names);
-    session->goal = (struct session_goal){};
+    session->goal = 0;
     session_memory_place(session, end);
     session_tell_stalled(session, end);
     lost_threads_take(&session->lost, message, true);
     session_enter(session, SESSION_IDLE);
     if (was_restoring && at_goal) {
-        session_state_taken(session, &goal);
+        session_state_taken(session, cell);
         session_pump(session);
         return;
     }
-    char gone[SESSION_NAMES_BYTES] = "";
-    char older[SESSION_NAMES_BYTES] = "";
-    session_state_back(session, fate.done, cell, gone, older, sizeof gone);
+    struct lost_names lost = {};
+    session_state_back(session, fate.done, cell, &lost);
     if (fate.done) {
         run->end.restored_cell = cell;
         session_calls_stay(session, LEDGER_UNDO, cell);
-        run_addf(run, RUN_GONE, "%s", gone);
-        run_addf(run, RUN_OLDER, "%s", older);
+        run_addf(run, RUN_GONE, "%s", lost.gone);
+        run_addf(run, RUN_OLDER, "%s", lost.older);
         outcome_take_parts(run, message); /* what the dead process left in its files */
         if (end->kind == BOX_END_OOM) {
             session_state_crowded(session);
         }
         session_state_gave_up(session);
         session_done_by_end(session, &fate, end);
-    } else if (goal.cell > 0) {
+    } else if (goal > 0) {
         session_tell(session, "%s the session has the state after <cell %u>",
                      at_goal ? "the restore finished late," : "checkpoint died during restore,",
                      cell);
@@ -101,9 +319,9 @@ static void session_on_restored(void *arg, const struct box_end *end, unsigned c
         session_tell(session,
                      "the interpreter exited between calls (%s), restored to the state after "
                      "<cell %u>%s%s%s%s%s",
-                     outcome_end_text(end, why), cell, *gone ? ", variables lost: " : "", gone,
-                     *older ? ", back to older values: " : "", older,
-                     *older ? " " RUN_OLDER_NOTE : "");
+                     outcome_end_text(end, why), cell, lost.gone[0] ? ", variables lost: " : "",
+                     lost.gone, lost.older[0] ? ", back to older values: " : "", lost.older,
+                     lost.older[0] ? " " RUN_OLDER_NOTE : "");
     }
     session_pump(session);
 }
@@ -142,7 +360,7 @@ static void session_on_end(void *arg, const struct box_end *end)
         session_calls_end(session);
     }
     session_calls_stay(session, LEDGER_UNDO, 0);
-    session_state_lost(session, gone, sizeof gone);
+    session_state_lost(session, gone);
     session->guest = NULL;
     session_enter(session, SESSION_NONE);
     if (fate.done) {
@@ -192,22 +410,28 @@ static void session_box_ready(void *arg, struct box *box, const struct fail *why
 {
     struct session *session = arg;
     struct fail fail = {};
-    struct session *parent = session_parent(session);
-    const struct box_session_options options = {.name = session->name, .early = !session->current};
+    const struct session *parent = session_parent(session);
+    struct box_session_options options = {.name = session->name,
+                                          .early = !session->current,
+                                          .events = &session_events,
+                                          .arg = session};
+    if (parent && session_has_variables(parent)) {
+        options.parent = parent->guest;
+        options.cell = session_runs(parent) ? parent->history.now.cell : 0;
+    }
     int r = -ENOENT;
     if (box) {
         session_enter(session, SESSION_OPENING);
-        r = parent && session_has_variables(parent)
-                ? box_session_branch(parent->guest,
-                                     session_runs(parent) ? parent->history.now.cell : 0,
-                                     &session_events, session, &session->guest, &fail)
-                : box_session_open(box, &options, &session_events, session, &session->guest, &fail);
+        r = box_session_open(box, &options, &session->guest, &fail);
     }
     if (r < 0) {
         session_enter(session, SESSION_NONE);
     }
     if (r < 0 && session->current) {
-        session_refuse(session, box ? &fail : why);
+        char sentence[SESSION_SENTENCE_BYTES];
+        (void)snprintf(sentence, sizeof sentence, "The sandbox is not available: %s.",
+                       fail_text(box ? &fail : why));
+        session_conclude(session, FATE_REFUSED, sentence);
     } else if (r < 0 && !box && !server_box_is_ending(session->owner->server_box)) {
         log_error("tools", "sandbox: %s", fail_text(why)); /* no call reports it */
     }

@@ -55,18 +55,25 @@ enum box_checkpoint session_checkpoint(const struct session *session)
     return box_session_checkpoint(session->guest, session->history.now.cell);
 }
 
+static bool is_kept(const void *history, unsigned cell)
+{
+    return history_of_cell(history, cell) != NULL;
+}
+
 void session_keep(struct session *session)
 {
-    unsigned cells[HISTORY_STATES];
-    unsigned count = history_cells(&session->history, cells);
+    const struct history_state *state = NULL;
     if (session->guest) {
-        box_session_keep(session->guest, cells, count);
+        box_session_keep(session->guest, is_kept, &session->history);
     }
     session_files_keep(session);
-    for (unsigned i = 0; i < count; i++) {
-        if (box_session_checkpoint(session->guest, cells[i]) == BOX_CHECKPOINT_NONE) {
-            session_forget(session, cells[i], STATE_EXITED);
+    for (unsigned i = 0; (state = history_at(&session->history, i));) {
+        bool lost = state->cell > 0 &&
+                    box_session_checkpoint(session->guest, state->cell) == BOX_CHECKPOINT_NONE;
+        if (lost) {
+            session_forget(session, state->cell, STATE_EXITED);
         }
+        i = lost ? 0 : i + 1;
     }
 }
 
@@ -116,8 +123,8 @@ void session_state_untouched(struct session *session)
     session_keep(session);
 }
 
-void session_state_back(struct session *session, bool by_run, unsigned cell, char *gone,
-                        char *older, size_t size)
+void session_state_back(struct session *session, bool by_run, unsigned cell,
+                        struct lost_names *lost)
 {
     struct history *history = &session->history;
     const struct history_state *state = history_of_cell(history, cell);
@@ -134,8 +141,8 @@ void session_state_back(struct session *session, bool by_run, unsigned cell, cha
         back.files = history->now.files;
     }
     if (cell != history->now.cell) {
-        (void)names_lost(&history->now.names, &back.names, gone, size);
-        (void)names_older(&history->now.names, &back.names, older, size);
+        (void)names_lost(&history->now.names, &back.names, lost->gone, sizeof lost->gone);
+        (void)names_older(&history->now.names, &back.names, lost->older, sizeof lost->older);
         history->now = back;
     }
     if (by_run) {
@@ -144,9 +151,9 @@ void session_state_back(struct session *session, bool by_run, unsigned cell, cha
     session_keep(session);
 }
 
-void session_state_lost(struct session *session, char *names, size_t size)
+void session_state_lost(struct session *session, char names[SESSION_NAMES_BYTES])
 {
-    (void)names_lost(&session->history.now.names, NULL, names, size);
+    (void)names_lost(&session->history.now.names, NULL, names, SESSION_NAMES_BYTES);
     if (session->history.named_count > 0) {
         session_tell(session, "the named states are lost with the interpreter");
     }
@@ -156,7 +163,7 @@ void session_state_lost(struct session *session, char *names, size_t size)
     if (left.cell == 0 && server_box_get(session->owner->server_box)) {
         session->history.left = left; /* files stay */
     }
-    session->goal = (struct session_goal){};
+    session->goal = 0;
     session->safe = (struct history_state){};
 }
 
@@ -187,18 +194,16 @@ static void session_await_over(void *arg)
 {
     struct session *session = arg;
     char text[SESSION_SENTENCE_BYTES];
-    if (session->current->request.undo) { /* that state is given up */
-        session->current->gives_up = true;
-        session_enter(session, SESSION_IDLE);
-        session_pump(session);
-        return;
-    }
     (void)snprintf(text, sizeof text,
                    "Nothing was run: the state after <cell %u> is still being saved. Try again "
                    "later, or drop that state with `undo`.",
                    session->history.now.cell);
     session_enter(session, SESSION_IDLE);
-    session_conclude(session, FATE_REFUSED, text);
+    if (session->current->request.undo) { /* that state is given up */
+        session->current->gives_up = true;
+    } else {
+        session_conclude(session, FATE_REFUSED, text);
+    }
     session_pump(session);
 }
 
@@ -302,10 +307,17 @@ static void note_variables(struct run *run, const struct names *left, const stru
              back[0] && older[0] ? ", " : "", back);
 }
 
-/* name: of the state, or empty after an undo. */
-static void session_went_back(struct session *session, unsigned cell, const char *name)
+/* The name of the state that the run asks for; empty: undo leads there. */
+static const char *asked_name(const struct run *run)
+{
+    return run->request.undo ? "" : run->request.restore;
+}
+
+/* undone: the cell that an undo takes back; 0: none alone. */
+static void session_went_back(struct session *session, unsigned cell, unsigned undone)
 {
     struct run *run = session->current;
+    const char *name = asked_name(run);
     session_note_left(session);
     char where[48] = "before the first call";
     if (cell > 0) {
@@ -313,9 +325,8 @@ static void session_went_back(struct session *session, unsigned cell, const char
     }
     if (name[0]) {
         run_addf(run, RUN_BACK, "back to the state %s (restore \"%s\")", where, name);
-    } else if (session->undoes > 0) {
-        run_addf(run, RUN_BACK, "undid <cell %u>, back to the state %s (undo)", session->undoes,
-                 where);
+    } else if (undone > 0) {
+        run_addf(run, RUN_BACK, "undid <cell %u>, back to the state %s (undo)", undone, where);
     } else {
         run_addf(run, RUN_BACK, "back to the state %s (undo)", where);
     }
@@ -326,17 +337,17 @@ static void session_went_back(struct session *session, unsigned cell, const char
     run->request.restore[0] = '\0';
 }
 
-static void session_go(struct session *session, const struct session_goal *goal)
+static void session_go(struct session *session, unsigned cell)
 {
-    int r = box_session_restore(session->guest, goal->cell);
+    int r = box_session_restore(session->guest, cell);
     if (r == -EPIPE) {
         session_enter(session, SESSION_FAILOVER);
     } else if (r < 0) {
-        session_forget(session, goal->cell, STATE_EXITED);
+        session_forget(session, cell, STATE_EXITED);
         session_conclude(session, FATE_REFUSED,
                          "Nothing was changed: that state is lost, " STATE_EXITED);
     } else {
-        session->goal = *goal;
+        session->goal = cell;
         session_enter(session, SESSION_RESTORING);
     }
 }
@@ -355,17 +366,10 @@ void session_undo(struct session *session)
         return;
     }
     unsigned cell = history->before[history->steps - 1].cell;
-    session->undoes = history->now.by;
     if (cell == history->now.cell) { /* a crash has already brought it back */
-        const struct history_state left = history->now;
-        (void)history_pop(history);
-        history_leave(history, &left);
-        session->files.goal = history->now.files;
-        session_went_back(session, cell, "");
-        note_variables(session->current, &left.names, &history->now.names);
-        session_keep(session);
+        session_state_taken(session, cell);
     } else if (cell > 0) {
-        session_go(session, &(struct session_goal){.cell = cell});
+        session_go(session, cell);
     } else if (history->named_count > 0) {
         session_conclude(session, FATE_REFUSED,
                          "Nothing was undone: before the last call there was only a fresh "
@@ -374,7 +378,7 @@ void session_undo(struct session *session)
         session->files.goal = history->before[history->steps - 1].files;
         /* Its process ends with the interpreter. */
         history_leave(history, &(struct history_state){.files = history->now.files});
-        session_went_back(session, 0, "");
+        session_went_back(session, 0, history->now.by);
         note_variables(session->current, &history->now.names, NULL);
         session_close(session);
     }
@@ -420,7 +424,7 @@ static void session_restore_files(struct session *session)
     history->now.by = 0;
     history_leave(history, &left);
     session->files.goal = files;
-    session_went_back(session, left.cell, RUN_LEFT);
+    session_went_back(session, left.cell, 0);
     run_addf(session->current, RUN_BACK,
              "files of the state before the undo (restore \"" RUN_LEFT
              "\"), variables stay as they are");
@@ -432,17 +436,13 @@ void session_restore(struct session *session)
     struct history *history = &session->history;
     const struct run *run = session->current;
     const struct history_state *state = history_find(history, run->request.restore);
-    if (state && state->cell == 0) {
+    if (!state) {
+        session_refuse_name(session, run->request.restore);
+    } else if (state->cell == 0) {
         session_restore_files(session);
-        return;
+    } else {
+        session_go(session, state->cell);
     }
-    if (state) {
-        struct session_goal goal = {.cell = state->cell};
-        memcpy(goal.name, state->name, sizeof goal.name);
-        session_go(session, &goal);
-        return;
-    }
-    session_refuse_name(session, run->request.restore);
 }
 
 void session_drop_named(struct session *session)
@@ -469,18 +469,17 @@ void session_list_left(struct session *session)
     }
 }
 
-void session_state_taken(struct session *session, const struct session_goal *goal)
+void session_state_taken(struct session *session, unsigned cell)
 {
     struct history *history = &session->history;
     const struct history_state left = history->now;
-    if (goal->name[0]) {
-        const struct history_state *state = history_find(history, goal->name);
-        struct history_state now = {.cell = goal->cell, .calls = left.calls};
-        if (state) {
-            now.names = state->names;
-            now.files = state->files;
-            now.calls = state->calls;
-        }
+    const char *name = asked_name(session->current);
+    if (name[0]) {
+        const struct history_state *state = history_find(history, name);
+        struct history_state now = state ? *state : (struct history_state){.calls = left.calls};
+        now.cell = cell;
+        now.by = 0;
+        now.name[0] = '\0';
         session_push(session);
         history->now = now;
     } else {
@@ -488,7 +487,7 @@ void session_state_taken(struct session *session, const struct session_goal *goa
     }
     history_leave(history, &left);
     session->files.goal = history->now.files;
-    session_went_back(session, goal->cell, goal->name);
+    session_went_back(session, cell, left.by);
     note_variables(session->current, &left.names, &history->now.names);
     session_keep(session);
     session_note_left(session); /* unless its process has ended */

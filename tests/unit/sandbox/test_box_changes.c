@@ -116,11 +116,14 @@ static void work(enum apply_status status, const char *until)
 
 static char seen[200]; /* what the callbacks got */
 
-static void listed(void *, int error, const void *records, size_t size, int)
+static void listed(void *, const struct wire_reply *reply, int fds[WIRE_FDS])
 {
+    OWNED(buf_done) struct buf records = BUF_EMPTY;
     size_t used = strlen(seen);
-    used += (size_t)snprintf(seen + used, sizeof seen - used, "%d", error);
-    for (const struct change_record *at = NULL; (at = change_record_next(records, size, at));) {
+    used += (size_t)snprintf(seen + used, sizeof seen - used, "%d",
+                             box_changes_read(reply, fds, &records));
+    for (const struct change_record *at = NULL;
+         (at = change_record_next(buf_bytes(&records), buf_size(&records), at));) {
         used += (size_t)snprintf(seen + used, sizeof seen - used, " %c%s", at->sign, at->path);
     }
 }
@@ -171,16 +174,19 @@ static void a_list_is_what_the_keeper_sends(void **)
     struct buf records = BUF_EMPTY;
     const struct change_record record = {.sign = '+'};
     assert_int_equal(change_record_add(&records, &record, "src/x", NULL), 0);
-    assert_int_equal(box_changes_ask(&box, BOX_CHANGES_PATCH, paths, 2, listed, NULL), 0);
+    assert_int_equal(
+        box_changes_ask(&box, BOX_CHANGES_PATCH, (struct path_list){paths, 2}, listed, NULL), 0);
     assert_string_equal(asked, "src a b L2 ");
     reply(0, memfd_of(&records), -1);
     assert_string_equal(seen, "0 +src/x");
-    assert_int_equal(box_changes_ask(&box, BOX_CHANGES_DISCARD, NULL, 0, listed, NULL), 0);
+    assert_int_equal(box_changes_ask(&box, BOX_CHANGES_DISCARD, (struct path_list){}, listed, NULL),
+                     0);
     assert_string_equal(asked, "src a b L2 D0 ");
     buf_consume(&records, 8);
     seen[0] = '\0';
     reply(0, memfd_of(&records), -1);
     assert_int_equal(strtoul(seen, NULL, 10), EPROTO);
+    assert_null(strchr(seen, ' ')); /* and nothing is left to be read */
     buf_done(&records);
 }
 
@@ -196,7 +202,8 @@ static void other_descriptors_are_refused(void **)
     static const int errors[] = {EPROTO, EPROTO, E2BIG};
     for (unsigned i = 0; i < 3; i++) {
         seen[0] = '\0';
-        assert_int_equal(box_changes_ask(&box, BOX_CHANGES_LIST, NULL, 0, listed, NULL), 0);
+        assert_int_equal(
+            box_changes_ask(&box, BOX_CHANGES_LIST, (struct path_list){}, listed, NULL), 0);
         reply(0, fds[i], -1);
         assert_int_equal(strtoul(seen, NULL, 10), errors[i]);
         assert_true(i == 0 || fstat(fds[i], &st) < 0); /* closed */
@@ -204,7 +211,8 @@ static void other_descriptors_are_refused(void **)
     assert_int_equal(close(fds[3]), 0);
     assert_int_equal(close(pipes[1]), 0);
     seen[0] = '\0';
-    assert_int_equal(box_changes_ask(&box, BOX_CHANGES_LIST, NULL, 0, listed, NULL), 0);
+    assert_int_equal(box_changes_ask(&box, BOX_CHANGES_LIST, (struct path_list){}, listed, NULL),
+                     0);
     reply(ECONNRESET, -1, -1);
     assert_int_equal(strtoul(seen, NULL, 10), ECONNRESET);
 }
@@ -224,7 +232,7 @@ static void begin(void)
         assert_int_equal(apply_journal_add(&journal, paths[i], &facts, &facts), 0);
         ((struct apply_item *)(void *)(journal.data + at))->hash = 1;
     }
-    assert_int_equal(box_changes_apply(&box, NULL, 0, choose, applied, NULL), 0);
+    assert_int_equal(box_changes_apply(&box, (struct path_list){}, choose, applied, NULL), 0);
     int fd = memfd_of(&journal);
     keeper_fd = dup(fd);
     reply(0, fd, dup(temp.fd));
@@ -295,7 +303,7 @@ static void a_killed_process_is_started_once_more(void **)
     /* The next one first finishes this. */
     seen[0] = '\0';
     asked[0] = '\0';
-    assert_int_equal(box_changes_apply(&box, NULL, 0, choose, applied, NULL), 0);
+    assert_int_equal(box_changes_apply(&box, (struct path_list){}, choose, applied, NULL), 0);
     assert_int_equal(starts, 5);
     assert_string_equal(asked, "");
     work(APPLY_SAME, NULL);
@@ -321,7 +329,7 @@ static void a_store_keeps_the_journal_until_it_is_carried_out(void **)
     asked[0] = '\0';
     box_changes_resume(&box);
     assert_int_equal(starts, 2);
-    assert_int_equal(box_changes_apply(&box, NULL, 0, choose, applied, NULL), 0);
+    assert_int_equal(box_changes_apply(&box, (struct path_list){}, choose, applied, NULL), 0);
     work(APPLY_DONE, NULL);
     process.done(process.arg, true);
     assert_string_equal(asked, "C0 ");
@@ -341,7 +349,7 @@ static void nothing_chosen_starts_nothing(void **)
 {
     struct buf journal = BUF_EMPTY;
     assert_int_equal(apply_journal_begin(&journal, 1, 1), 0);
-    assert_int_equal(box_changes_apply(&box, NULL, 0, choose, applied, NULL), 0);
+    assert_int_equal(box_changes_apply(&box, (struct path_list){}, choose, applied, NULL), 0);
     reply(0, memfd_of(&journal), dup(temp.fd));
     assert_string_equal(seen, "0");
     assert_int_equal(starts, 0);
@@ -357,7 +365,7 @@ static void a_sandbox_that_dies_ends_the_apply(void **)
     assert_non_null(strstr(seen, " a:1 b:0 c:0"));
     (void)kept();
     seen[0] = '\0';
-    assert_int_equal(box_changes_apply(&box, NULL, 0, choose, applied, NULL), 0);
+    assert_int_equal(box_changes_apply(&box, (struct path_list){}, choose, applied, NULL), 0);
     box_changes_stop(&box);
     reply(ECONNRESET, -1, -1);
     assert_int_equal(strtoul(seen, NULL, 10), ECONNRESET);

@@ -154,7 +154,7 @@ static int set_up(void **)
     box.guest.fd = zygote[0];
     guest_fd = zygote[1];
     if (init_client_start(&box.init, box.loop, link[0]) < 0 ||
-        box_session_open(&box, &(struct box_session_options){"first"}, &events, NULL, &session,
+        box_session_open(&box, &(struct box_session_options){"first", .events = &events}, &session,
                          &fail) < 0 ||
         give_pair() < 0) {
         return -1;
@@ -214,9 +214,9 @@ static struct box_session *open_session(const char *name)
 {
     struct box_session *opened = NULL;
     struct fail fail = {};
-    assert_int_equal(
-        box_session_open(&box, &(struct box_session_options){name}, &events, NULL, &opened, &fail),
-        0);
+    assert_int_equal(box_session_open(&box, &(struct box_session_options){name, .events = &events},
+                                      &opened, &fail),
+                     0);
     return opened;
 }
 
@@ -320,7 +320,7 @@ static void a_zygote_that_hangs_is_killed_and_its_end_ends_the_session(void **)
     assert_int_equal(kill.tag, WIRE_TAG_ZYGOTE);
     assert_int_equal(kill.signal, SIGKILL);
     assert_int_equal(ended, 0);
-    session_zygote_died(&box);
+    zygote_died(&box);
     struct wire_request sweep = asked(WIRE_KILL_TAG);
     assert_int_equal(sweep.tag, session->tag);
     answer(&sweep, 0);
@@ -386,15 +386,15 @@ static void sessions_wait_for_a_new_zygote(void **)
 {
     pairs_are_asked();
     assert_int_equal(give_pair(), 0);
-    session_zygote_died(&box); /* the first session's request is lost with it */
+    zygote_died(&box); /* the first session's request is lost with it */
     (void)asked(WIRE_KILL_TAG);
     int new_guest_fd = take_fd(&box.guest.fd);
     struct box_session *second = open_session("second");
-    session_zygote_died(&box);
+    zygote_died(&box);
     assert_nothing_asked();
     assert_int_equal(second->state, PROCESS_QUEUED);
     box.guest.fd = new_guest_fd;
-    session_begin_waiting(&box);
+    process_begin_waiting(&box);
     assert_int_equal(zygote_is_asked("second"), 0);
 }
 
@@ -444,7 +444,7 @@ static void last_messages_are_read_before_the_rest_is_killed(void **)
 {
     become_ready();
     leave((const struct box_field[]){{"result", 6}}, 1);
-    assert_true(session_process_exited(&box, INTERPRETER, /* status= */ 3 << 8));
+    assert_true(process_exited(&box, INTERPRETER, /* status= */ 3 << 8));
     assert_int_equal(messages, 1);
     assert_int_equal(session->state, PROCESS_SWEEPING);
     struct wire_request sweep = asked(WIRE_KILL_TAG);
@@ -465,9 +465,38 @@ static void a_killed_session_ends_with_both_its_exit_and_inits_response(void **)
     answer(&sweep, 0);
     assert_int_equal(session->state, PROCESS_REAPING);
     assert_int_equal(ended, 0);
-    assert_true(session_process_exited(&box, INTERPRETER, SIGKILL));
+    assert_true(process_exited(&box, INTERPRETER, SIGKILL));
     assert_int_equal(ended, 1);
     assert_int_equal(end.kind, BOX_END_KILLED);
+}
+
+static void what_init_kills_for_counts_more_than_the_server_s_reason(void **)
+{
+    become_ready();
+    make_checkpoint();
+    box_session_kill(session);
+    struct wire_request sweep = asked(WIRE_KILL_TAG);
+    process_memory_killed(&box, &(struct wire_reply){.pid = INTERPRETER, .memory_bytes = 5});
+    assert_true(process_exited(&box, INTERPRETER, SIGKILL));
+    answer(&sweep, 0);
+    (void)asked(WIRE_SIGNAL);
+    say_resumed("8");
+    assert_int_equal(restored, 1);
+    assert_int_equal(end.kind, BOX_END_OOM);
+    assert_int_equal(end.used_bytes, 5);
+    assert_int_equal(end.limit_bytes, 1 << 30);
+    assert_int_equal(end.processes, 3);
+    struct wire_request watch = asked(WIRE_WATCH);
+    answer(&watch, 0);
+    watch = asked(WIRE_WATCH);
+    answer(&watch, 0);
+    process_memory_killed(&box, &(struct wire_reply){.pid = CHECKPOINT, .memory_bytes = 5});
+    process_disk_killed(&box, &(struct wire_reply){.pid = CHECKPOINT, .disk_bytes = 7});
+    process_memory_killed(&box, &(struct wire_reply){.pid = CHECKPOINT, .memory_bytes = 5});
+    box_session_close(session);
+    assert_int_equal(session->death.end.kind, BOX_END_DISK);
+    assert_int_equal(session->death.end.used_bytes, 7);
+    assert_int_equal(session->death.end.processes, 0); /* of this death */
 }
 
 static void a_checkpoint_replaces_a_killed_session(void **)
@@ -476,7 +505,7 @@ static void a_checkpoint_replaces_a_killed_session(void **)
     make_checkpoint();
     box_session_kill(session);
     struct wire_request sweep = asked(WIRE_KILL_TAG);
-    assert_true(session_process_exited(&box, INTERPRETER, SIGKILL));
+    assert_true(process_exited(&box, INTERPRETER, SIGKILL));
     answer(&sweep, 0);
     struct wire_request wake = asked(WIRE_SIGNAL);
     assert_int_equal(wake.pid, CHECKPOINT);
@@ -507,7 +536,7 @@ static void a_resumed_checkpoint_that_is_not_watched_is_replaced(void **)
     make_checkpoint();
     box_session_kill(session);
     struct wire_request sweep = asked(WIRE_KILL_TAG);
-    assert_true(session_process_exited(&box, INTERPRETER, SIGKILL));
+    assert_true(process_exited(&box, INTERPRETER, SIGKILL));
     answer(&sweep, 0);
     (void)asked(WIRE_SIGNAL);
     say_resumed("8");
@@ -528,7 +557,7 @@ static void wake_checkpoint(void)
     make_checkpoint();
     box_session_kill(session);
     struct wire_request sweep = asked(WIRE_KILL_TAG);
-    assert_true(session_process_exited(&box, INTERPRETER, SIGKILL));
+    assert_true(process_exited(&box, INTERPRETER, SIGKILL));
     answer(&sweep, 0);
     (void)asked(WIRE_SIGNAL);
 }
@@ -622,7 +651,7 @@ static void the_end_of_the_socket_ends_nothing(void **)
     assert_null(session->timer.loop);
     assert_int_equal(session->state, PROCESS_READY);
     assert_nothing_asked();
-    assert_true(session_process_exited(&box, INTERPRETER, /* status= */ 3 << 8));
+    assert_true(process_exited(&box, INTERPRETER, /* status= */ 3 << 8));
     struct wire_request sweep = asked(WIRE_KILL_TAG);
     answer(&sweep, 0);
     assert_int_equal(ended, 1);
@@ -664,7 +693,7 @@ static void no_checkpoint_replaces_a_closed_session(void **)
     assert_int_equal(kill.pid, CHECKPOINT);
     assert_int_equal(kill.tag, session->tag);
     assert_int_equal(kill.signal, SIGKILL);
-    assert_true(session_process_exited(&box, INTERPRETER, SIGKILL));
+    assert_true(process_exited(&box, INTERPRETER, SIGKILL));
     answer(&sweep, 0);
     assert_int_equal(ended, 1);
     assert_int_equal(restored, 0);
@@ -694,7 +723,7 @@ static void a_session_may_end_before_the_processes_of_its_cell(void **)
     assert_int_equal(box_session_end_cell(session, 12), -EPIPE);
     struct wire_request of_all = asked(WIRE_KILL_TAG);
     assert_int_equal(of_all.cell, 0);
-    assert_true(session_process_exited(&box, INTERPRETER, SIGKILL));
+    assert_true(process_exited(&box, INTERPRETER, SIGKILL));
     answer(&of_all, 0);
     assert_int_equal(ended, 1);
     assert_int_equal(end.processes, 3);
@@ -719,6 +748,7 @@ int main(void)
         TEST(a_dying_session_cannot_be_restored),
         TEST(last_messages_are_read_before_the_rest_is_killed),
         TEST(a_killed_session_ends_with_both_its_exit_and_inits_response),
+        TEST(what_init_kills_for_counts_more_than_the_server_s_reason),
         TEST(a_checkpoint_replaces_a_killed_session),
         TEST(a_resumed_checkpoint_that_is_not_watched_is_replaced),
         TEST(a_checkpoint_that_computes_for_ever_makes_way),

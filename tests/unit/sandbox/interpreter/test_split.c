@@ -1,4 +1,4 @@
-#include "sandbox/interpreter/split.h"
+#include "sandbox/interpreter/process.h"
 
 #include <string.h>
 

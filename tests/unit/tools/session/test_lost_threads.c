@@ -1,4 +1,4 @@
-#include "tools/session/lost_threads.h"
+#include "tools/session/session_internal.h"
 
 #include "tests/unit/unit.h"
 
