@@ -66,7 +66,7 @@ int job_append_status(const struct job *job, struct buf *text)
     uint64_t bytes = box ? box_memory_used(box, 0) : 0;
     buf_appendf(text, "[%s: job %u, %u s of at most %g s", run->stop ? "stopping" : "running",
                 run->job, job_seconds(job), (double)run->request.timeout_ms / 1000);
-    buf_append_text(text, run->request.clamped ? " (timeout_s: capped)" : "");
+    buf_append_text(text, run_fact(run, RUN_CAPPED)[0] ? " (timeout_s: capped)" : "");
     if (bytes > 0) {
         buf_appendf(text, ", %u MiB", (unsigned)(bytes >> 20));
     }

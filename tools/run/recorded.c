@@ -8,72 +8,7 @@
 #include "base/own.h"
 #include "record/record.h"
 #include "rpc/text.h"
-#include "tools/run/structured.h"
-
-/* NULL: not in the record. */
-static const char *const fact_names[RUN_FACT_COUNT] = {
-    [RUN_FILES] = "files",
-    [RUN_FILE_SIZES] = "file_sizes",
-    [RUN_FILE_KINDS] = "file_kinds",
-    [RUN_VARS] = "variables",
-    [RUN_VAR_KINDS] = "variable_kinds",
-    [RUN_NOTES] = "notes",
-    [RUN_IMAGES] = "image_files",
-    [RUN_VALUE] = "value",
-    [RUN_TRACEBACK] = "traceback",
-    [RUN_ERROR_TYPE] = "error_type",
-    [RUN_ERROR_MESSAGE] = "error_message",
-    [RUN_ERROR_CELL] = "error_cell",
-    [RUN_ERROR_LINE] = "error_line",
-    [RUN_WHERE] = "where",
-    [RUN_HINT] = "hint",
-    [RUN_FILES_MORE] = "files_more",
-    [RUN_VARS_MORE] = "variables_more",
-    [RUN_CPU_MS] = "cpu_ms",
-    [RUN_PEAK_BYTES] = "peak_memory_bytes",
-    [RUN_REFUSAL] = "refusal",
-    [RUN_WAITED] = "waited",
-    [RUN_BEFORE] = "before",
-    [RUN_NAMED_STATES] = "named_states",
-    [RUN_GONE] = "gone",
-    [RUN_OLDER] = "older",
-    [RUN_THREADS] = "threads_lost",
-    [RUN_NATIVE_LOST] = "native_threads_lost",
-    [RUN_PROCESSES] = "processes_killed",
-    [RUN_KILLED] = "killed",
-    [RUN_MEMORY] = "memory",
-    [RUN_FILES_STAY] = "files_stay",
-    [RUN_FILES_NOTE] = "files_note",
-    [RUN_NETWORK] = "network",
-    [RUN_TOOLS] = "tools",
-    [RUN_NOT_UNDONE] = "not_undone",
-    [RUN_DEGRADED] = "degraded",
-    [RUN_PROTECTED_NOTE] = "protected_note",
-    [RUN_PROTECTED_NEWS] = "protected_news",
-};
-
-static const char *const outcomes[RUN_OUTCOME_COUNT] = {
-    [RUN_OK] = "ok",
-    [RUN_ERROR] = "error",
-    [RUN_EXIT] = "exit",
-    [RUN_TIMEOUT] = "timeout",
-    [RUN_STOPPED] = "stopped",
-    [RUN_OOM] = "out_of_memory",
-    [RUN_DISK] = "disk_full",
-    [RUN_CRASHED] = "crashed",
-    [RUN_LOST] = "connection_lost",
-    [RUN_ENDED] = "sandbox_exited",
-    [RUN_CANCELLED] = "cancelled",
-    [RUN_REFUSED] = "refused",
-};
-
-static const char *const states[] = {
-    [RUN_STATE_KEPT] = "kept",         [RUN_STATE_INTERRUPTED] = "interrupted",
-    [RUN_STATE_RESTORED] = "restored", [RUN_STATE_RESTORED_EARLIER] = "restored_earlier",
-    [RUN_STATE_DROPPED] = "dropped",   [RUN_STATE_BRANCH_DROPPED] = "dropped",
-    [RUN_STATE_PENDING] = "pending",   [RUN_STATE_LOST] = "lost",
-    [RUN_STATE_ALL_LOST] = "all_lost",
-};
+#include "tools/run/result.h"
 
 void recorded_begin(struct run *run, struct record *record, const json_t *arguments)
 {
@@ -113,10 +48,7 @@ static void record_before(const struct run *run)
     if (run_fact(run, RUN_BACK)[0]) {
         json_t *event = recorded_event(&run->recording);
         set(event, "to", json_integer((json_int_t)run->back_cell));
-        set(event, "text", structured_fact(run, RUN_BACK));
-        set(event, "name", structured_fact(run, RUN_BACK_NAME));
-        set(event, "left", structured_fact(run, RUN_LEFT_STATE));
-        set(event, "files", structured_fact(run, RUN_FILES_BACK));
+        result_set_facts(run, RESULT_RECORD, "went_back.", event);
         record_add(record, run_fact(run, RUN_BACK_NAME)[0] ? "restore" : "undo", event);
     }
     if (run->was_reset) {
@@ -241,8 +173,8 @@ static void set_end(const struct run *run, json_t *event)
 {
     const struct run_end *end = &run->end;
     set(event, "cell", run->cell > 0 ? json_integer((json_int_t)run->cell) : json_null());
-    set(event, "outcome", json_string(outcomes[end->outcome]));
-    set(event, "state", json_string(states[end->state]));
+    set(event, "outcome", json_string(run_outcome_key(end->outcome)));
+    set(event, "state", json_string(run_state_key(end->state)));
     set(event, "is_error", json_boolean(run_is_error(run)));
     set(event, "duration_ms", json_integer((json_int_t)(end->duration_ns / CLOCK_NS_PER_MS)));
     set(event, "status", status_of(run));
@@ -270,21 +202,14 @@ void recorded_result(struct run *run, const json_t *images)
     recorded_cell(run); /* of one whose code was not sent */
     json_t *event = recorded_event(&run->recording);
     set_end(run, event);
-    for (unsigned fact = 0; fact < RUN_FACT_COUNT; fact++) {
-        if (fact_names[fact]) {
-            set(event, fact_names[fact], structured_fact(run, (enum run_fact)fact));
-        }
-    }
+    result_set_facts(run, RESULT_RECORD, "", event);
     set_output(run, event);
     set_images(run, images, event);
     record_add(record, "result", event);
     if (run_fact(run, RUN_SAVED)[0]) {
         json_t *saved = recorded_event(&run->recording);
         set(saved, "cell", json_integer((json_int_t)run->cell));
-        set(saved, "name", json_string(run->request.save));
-        set(saved, "saved", structured_fact(run, RUN_SAVED));
-        set(saved, "why", structured_fact(run, RUN_UNSAVED));
-        set(saved, "dropped", structured_fact(run, RUN_SAVE_DROPPED));
+        result_set_facts(run, RESULT_RECORD, "checkpoint.", saved);
         record_add(record, "checkpoint", saved);
     }
 }
