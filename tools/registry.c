@@ -21,7 +21,6 @@
 #include "tools/files/read_view.h"
 #include "tools/install/install.h"
 #include "tools/jobs/jobs.h"
-#include "tools/jobs/tasks.h"
 #include "tools/order/order.h"
 #include "tools/servers/tool_server.h"
 #include "tools/session/session.h"

@@ -9,7 +9,7 @@ import re
 import sys
 
 TABLE = "tools/run/facts.h"
-TEXTS = {"tools/run/run_text.c": "", "tools/jobs/jobs_text.c": ""}
+TEXTS = {"tools/run/run_text.c": "", "tools/jobs/jobs.c": "/* --- what results say of jobs --- */"}  # in the part of this name
 SCHEMA, PAGE = "schema/run_python.output.json", "docs/RESULTS.md"
 HEAD = "| the status line says | `--structured`, the record | what it means |\n| --- | --- | --- |\n"
 STRING = r'"(?:\\.|[^"\\])*"'
