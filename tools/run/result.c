@@ -41,10 +41,29 @@ static json_t *number_of(const struct run *run, enum run_fact fact)
     return sound ? json_integer((json_int_t)value) : NULL;
 }
 
+/* What the server knows itself of the end. */
+static void set_end(const struct run *run, json_t *object)
+{
+    const struct run_end *end = &run->end;
+    if (run->job > 0) {
+        set(object, "job", json_integer((json_int_t)run->job));
+    }
+    if (end->state == RUN_STATE_RESTORED_EARLIER) {
+        set(object, "restored_cell", json_integer((json_int_t)end->restored_cell));
+    }
+    if (end->outcome == RUN_EXIT || end->outcome == RUN_CRASHED) {
+        set(object, end->outcome == RUN_EXIT ? "exit_code" : "signal",
+            json_integer(end->process.code));
+    }
+}
+
 void result_set_facts(const struct run *run, enum result_form form, const char *group,
                       json_t *object)
 {
     size_t size = strlen(group);
+    if (size == 0) {
+        set_end(run, object);
+    }
     for (enum run_fact fact = 0; fact < RUN_FACT_COUNT; fact++) {
         const struct run_row *row = &run_rows[fact];
         bool is_number = form == RESULT_STRUCTURED && row->kind == RUN_NUMBER;
@@ -149,14 +168,8 @@ json_t *result_structured(const struct run *run, bool has_images)
     if (!object) {
         return NULL;
     }
-    if (run->job > 0) {
-        set(object, "job", json_integer((json_int_t)run->job));
-    }
     set(object, "went_back", back_of(run));
     set(object, "checkpoint", checkpoint_of(run));
-    if (run->end.state == RUN_STATE_RESTORED_EARLIER) {
-        set(object, "restored_cell", json_integer((json_int_t)run->end.restored_cell));
-    }
     if (run->pending > 0 && run->pending != RUN_PENDING_MANY) {
         set(object, "changes_not_applied", json_integer((json_int_t)run->pending));
     }
@@ -172,11 +185,6 @@ json_t *result_structured(const struct run *run, bool has_images)
     }
     result_set_facts(run, RESULT_STRUCTURED, "", object);
     set(object, "result_json", value_of(run));
-    if (run->end.outcome == RUN_EXIT) {
-        set(object, "exit_code", json_integer(run->end.process.code));
-    } else if (run->end.outcome == RUN_CRASHED) {
-        set(object, "signal", json_integer(run->end.process.code));
-    }
     set(object, "variables", variables_of(run));
     if (has_images) {
         set(object, "images", text_of(run, RUN_IMAGES));

@@ -23,7 +23,8 @@ void result_send_running(struct rpc_call *call, const struct run *run, const str
 json_t *result_structured(const struct run *run, bool has_images);
 
 /* Sets the facts in object (NULL: does nothing) whose keys begin with group, without it: "error.",
- * or "" for those that are in no group. In the record numbers are texts. */
+ * or "" for those that are in no group, among them what the server knows itself of the end. In the
+ * record numbers of the table are texts. */
 enum result_form { RESULT_STRUCTURED, RESULT_RECORD };
 void result_set_facts(const struct run *run, enum result_form form, const char *group,
                       json_t *object);
