@@ -16,13 +16,12 @@
 #include "tools/consent.h"
 #include "tools/content/app_view.h"
 #include "tools/content/content.h"
-#include "tools/content/recorded.h"
 #include "tools/egress_consent.h"
 #include "tools/files/read_view.h"
 #include "tools/install/install.h"
 #include "tools/jobs/jobs.h"
-#include "tools/jobs/tasks.h"
 #include "tools/order/order.h"
+#include "tools/run/recorded.h"
 #include "tools/servers/tool_server.h"
 #include "tools/session/session.h"
 #include "tools/tolerance.h"
@@ -65,8 +64,8 @@ static void refuse(const struct tools *tools, struct rpc_call *call, const char 
                    const json_t *arguments, const char *text, size_t size)
 {
     json_auto_t *content = json_pack("[o]", content_text(text, size));
-    const struct content_call recorded = {"tool", name, arguments, content, .is_error = true};
-    content_record(tools->config.record, &recorded, NULL);
+    const struct recorded_call recorded = {"tool", name, arguments, content, .is_error = true};
+    recorded_call(tools->config.record, &recorded, NULL);
     content_result(call, text, size, /* is_error= */ true);
 }
 

@@ -11,15 +11,16 @@
 #include "tools/run/recorded.h"
 #include "tools/run/run.h"
 
-static void set_timeout(struct run_request *request, const struct tools *tools,
-                        const json_t *arguments)
+static void set_timeout(struct run *run, const struct tools *tools, const json_t *arguments)
 {
     const json_t *timeout = json_object_get(arguments, "timeout_s");
     double ms = json_number_value(timeout) * 1000;
-    request->clamped = timeout && ms > (double)tools->config.max_timeout_ms;
-    request->timeout_ms = !timeout           ? tools->config.timeout_ms
-                          : request->clamped ? tools->config.max_timeout_ms
-                                             : (uint64_t)ms;
+    uint64_t most_ms = tools->config.max_timeout_ms;
+    bool capped = timeout && ms > (double)most_ms;
+    run->request.timeout_ms = !timeout ? tools->config.timeout_ms : capped ? most_ms : (uint64_t)ms;
+    if (capped) {
+        run_addf(run, RUN_CAPPED, "%g", (double)most_ms / 1000);
+    }
 }
 
 /* The schema bounds its length. */
@@ -106,7 +107,7 @@ static void run_python_begin(struct tools *tools, struct rpc_call *call, const j
     struct run_request *request = &run->request;
     run_addf(run, RUN_WAITED, "%s", waited);
     recorded_begin(run, tools->config.record, arguments);
-    set_timeout(request, tools, arguments);
+    set_timeout(run, tools, arguments);
     request->reset = json_is_true(json_object_get(arguments, "reset"));
     request->fresh = json_is_true(json_object_get(arguments, "fresh"));
     request->branch = json_is_true(json_object_get(arguments, "branch"));
@@ -115,6 +116,7 @@ static void run_python_begin(struct tools *tools, struct rpc_call *call, const j
     copy_name(request->restore, sizeof request->restore, json_object_get(arguments, "restore"));
     copy_name(request->save, sizeof request->save, json_object_get(arguments, "checkpoint"));
     copy_name(request->drop, sizeof request->drop, json_object_get(arguments, "drop"));
+    run_addf(run, RUN_SAVE_NAME, "%s", request->save);
     jobs_begin(tools->jobs, call, run, arguments);
 }
 

@@ -173,7 +173,7 @@ LARGE = {
     "long_numbers": "*sum(([name, b'7' * 800000] for name in ('error_cell', 'error_line', 'vars_more', 'cpu_ms', "
                     "'peak_bytes', 'exit_code', 'memory')), [])",
     "all_parts_at_once": "*sum(([name, b'\\x03' * 500000] for name in ('value', 'traceback', 'hint', 'note', "
-                         "'var', 'file', 'files_note', 'image', 'error_type', 'error_message')), [])",
+                         "'var', 'file', 'image', 'error_type', 'error_message')), [])",
 }
 CHARACTERS = 24000 + 16000 + 2000  # of the result's parts, the printed output, the server's own text
 ESCAPED = 6  # bytes of JSON for a character at most, where text is not escaped twice

@@ -15,13 +15,13 @@
 #include "tools/install/install_text.h"
 #include "tools/install/requirement.h"
 #include "tools/run/outcome.h"
-#include "tools/run/structured.h"
+#include "tools/run/result.h"
 
 enum { FIELDS = 64, SIGNS = 9 };
 static const char signs[SIGNS + 1] = "|[](),;:\n";
 
 static const char *const keys[] = {
-    "file",       "file_size",  "files_more", "files_note",    "var",
+    "file",       "file_size",  "files_more", "peak_bytes",    "var",
     "var_kind",   "vars_more",  "note",       "error_type",    "error_cell",
     "error_line", "where_cell", "where_line", "where_source",  "image",
     "hint",       "value",      "traceback",  "error_message", "cpu_ms",
@@ -126,7 +126,7 @@ static void check_status(const struct run *run, const struct run *twin)
 static void check_structured(const struct run *run)
 {
     struct buf text = BUF_EMPTY;
-    json_t *object = structured_run(run, true);
+    json_t *object = result_structured(run, true);
     require(object && rpc_text_show(&text, object) == 0);
     (void)shape_of(buf_bytes(&text), buf_size(&text));
     json_t *again = json_loadb(buf_bytes(&text), buf_size(&text), JSON_ALLOW_NUL, NULL);

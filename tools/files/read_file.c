@@ -16,7 +16,6 @@
 #include "tools/box/tool.h"
 #include "tools/content/content.h"
 #include "tools/content/magic.h"
-#include "tools/content/recorded.h"
 #include "tools/files/convert.h"
 #include "tools/files/decode.h"
 #include "tools/files/listing.h"
@@ -24,6 +23,7 @@
 #include "tools/files/path.h"
 #include "tools/files/read_text.h"
 #include "tools/order/order.h"
+#include "tools/run/recorded.h"
 
 enum { BASE64_UNASKED_BYTES = 12000 /* 16,000 characters */ };
 
@@ -351,7 +351,7 @@ static void read_op_opened(void *arg, const struct wire_reply *reply, int fds[WI
         read_op_end(op, r, &text, false);
     } else {
         orders_set_facts(op->tools->orders, op->call,
-                         content_file_facts(op->tools->config.record, op->path, op->fd, op->size));
+                         recorded_file(op->tools->config.record, op->path, op->fd, op->size));
         read_regular(op);
     }
 }

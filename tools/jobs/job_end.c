@@ -1,16 +1,19 @@
-/* The end of a run: job_returned() waits for init to complete the overflow file, job_take_file()
- * waits for init to open the images, and job_end() sends the results. */
+/* The end of a run: job_returned() waits for init to complete the overflow file if there is one,
+ * job_read_images() for init to open each image, and job_end() sends the results. */
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "base/buf.h"
 #include "base/clock.h"
+#include "base/limits.h"
 #include "base/own.h"
 #include "base/word.h"
 #include "record/record.h"
 #include "rpc/call.h"
-#include "tools/box/tool.h"
+#include "tools/content/content.h"
+#include "tools/content/magic.h"
 #include "tools/content/mounts.h"
-#include "tools/jobs/images.h"
 #include "tools/jobs/jobs_internal.h"
 #include "tools/run/recorded.h"
 
@@ -31,15 +34,13 @@ static void jobs_trim(struct jobs *jobs)
     }
 }
 
-static void job_end(void *arg, json_t *images)
+static void job_end(struct job *job)
 {
-    struct job *job = arg;
     struct jobs *jobs = job->owner;
     unsigned number = job->run->job;
-    job->images = images;
     job->ended_ns = clock_now_ns();
     run_end_line(job->run);
-    recorded_result(job->run, images);
+    recorded_result(job->run, job->images);
     const char *news = record_take_news(jobs->tools->config.record);
     if (news[0]) {
         run_add(job->run, RUN_NOTES, news, strlen(news));
@@ -59,6 +60,67 @@ static void job_end(void *arg, json_t *images)
     jobs->hooks->ended(jobs->tools->orders, number);
 }
 
+/* --- images, one after the other --- */
+
+/* A client that was sent it could refuse the whole conversation. */
+static void name_damaged(struct job *job)
+{
+    OWNED(buf_done) struct buf text = BUF_EMPTY;
+    buf_append_text(&text, "[");
+    word_append(&text, job->read.path, strlen(job->read.path));
+    buf_append_text(&text, " is incomplete or damaged, so it is not shown]\n");
+    job->read.count++;
+    (void)json_array_append_new(job->images, content_text(buf_bytes(&text), buf_size(&text)));
+}
+
+/* The file may be replaced or grow while it is read: it is never trusted to be what it was. */
+static void take_image(struct job *job, int fd, uint64_t size)
+{
+    OWNED(buf_done) struct buf content = BUF_EMPTY;
+    if (size > LIMIT_IMAGES_BYTES - job->read.bytes ||
+        content_read(fd, 0, (size_t)size, &content) < 0) {
+        return;
+    }
+    size_t have = buf_size(&content);
+    const char *mime = content_image_type(buf_bytes(&content), have);
+    if (!content_image_fits(buf_bytes(&content), have)) {
+        if (mime && !magic_is_whole(buf_bytes(&content), have)) {
+            name_damaged(job);
+        }
+        return;
+    }
+    job->read.bytes += have;
+    job->read.count++;
+    (void)json_array_append_new(job->images, content_image(buf_bytes(&content), have, mime));
+}
+
+static void job_read_images(struct job *job);
+
+static void image_opened(void *arg, const struct wire_reply *reply, int fds[WIRE_FDS])
+{
+    struct job *job = arg;
+    if (!reply->error && S_ISREG(reply->file.mode)) {
+        take_image(job, fds[0], reply->file.size_bytes);
+    }
+    job_read_images(job);
+}
+
+/* Skips what is missing, too large or not an image, names what is damaged, and bounds the number
+ * and bytes of the others. */
+static void job_read_images(struct job *job)
+{
+    const char *next =
+        job->run->cancelled ? NULL : run_next_item(job->run, RUN_IMAGES, job->read.path);
+    if (next && job->images && job->read.count < LIMIT_IMAGES) {
+        job->read.path = next;
+        server_box_open_file(job->owner->tools->server_box, next, image_opened, job);
+    } else {
+        job_end(job);
+    }
+}
+
+/* --- the file of what is too long --- */
+
 static void job_take_file(void *arg, const char *path, uint64_t size)
 {
     struct job *job = arg;
@@ -75,9 +137,10 @@ static void job_take_file(void *arg, const char *path, uint64_t size)
         (void)snprintf(run->news.file, sizeof run->news.file, "%s", path);
         run->news.file_size = total;
     }
-    images_take(job->owner->tools->server_box, run->cancelled ? NULL : &run->facts[RUN_IMAGES],
-                job_end, job);
+    job_read_images(job);
 }
+
+/* --- facts of the end --- */
 
 /* The client gets the instructions before there is a sandbox. The first result therefore reports
  * protections that the self-test found degraded later. */
@@ -120,7 +183,7 @@ void job_returned(void *arg, struct run *run)
         job->owner->hooks->has_cell(tools->orders, wait->call, run->cell);
     }
     if (run->end.outcome == RUN_REFUSED) {
-        job_end(job, NULL);
+        job_end(job);
         return;
     }
     explain_paths(tools, run);
@@ -134,5 +197,10 @@ void job_returned(void *arg, struct run *run)
         run_addf(run, RUN_PROTECTED_NEWS, "%s", news);
         job->owner->hooks->returned(tools, job->waits ? job->waits->call : NULL, run);
     }
-    overflow_finish(run->overflow, job_take_file, job);
+    job->images = json_array();
+    if (run->overflow) {
+        overflow_finish(run->overflow, job_take_file, job);
+    } else {
+        job_read_images(job);
+    }
 }

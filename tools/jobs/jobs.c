@@ -3,12 +3,14 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/list.h"
 #include "base/loop.h"
 #include "base/own.h"
+#include "base/word.h"
 #include "rpc/call.h"
 #include "rpc/code.h"
 #include "tools/box/tool.h"
@@ -41,12 +43,12 @@ void jobs_done(struct jobs *jobs)
     }
 }
 
-bool job_is_running(const struct job *job)
+static bool job_is_running(const struct job *job)
 {
     return (job->run->job > 0 || (job->at_once && !job->run->cancelled)) && !job->returned;
 }
 
-unsigned jobs_count_running(const struct jobs *jobs)
+static unsigned jobs_count_running(const struct jobs *jobs)
 {
     unsigned count = 0;
     for (const struct job *job = jobs->list; job; job = job->next) {
@@ -55,7 +57,7 @@ unsigned jobs_count_running(const struct jobs *jobs)
     return count;
 }
 
-struct job *jobs_find(const struct jobs *jobs, unsigned number)
+static struct job *jobs_find(const struct jobs *jobs, unsigned number)
 {
     struct job *job = jobs->list;
     while (job && (number == 0 || job->run->job != number)) {
@@ -82,6 +84,135 @@ uint64_t jobs_wait_ms(const struct tools *tools, const json_t *arguments)
     return !wait ? tools->config.wait_ms : ms > (double)most_ms ? most_ms : (uint64_t)ms;
 }
 
+/* --- what results say of jobs --- */
+
+unsigned job_seconds(const struct job *job)
+{
+    const struct run *run = job->run;
+    uint64_t ns = job->returned         ? run->end.duration_ns
+                  : run->started_ns > 0 ? clock_now_ns() - run->started_ns
+                                        : 0;
+    return (unsigned)(ns / CLOCK_NS_PER_MS / 1000);
+}
+
+/* Appends the lines about jobs that have ended, which no result has said yet. */
+static void append_ended(struct jobs *jobs, struct buf *text)
+{
+    for (struct job *job = jobs->list; job; job = job->next) {
+        if (job->run->job > 0 && job->ended_ns > 0 && !job->reported) {
+            job->reported = true;
+            (void)buf_appendf(text, "[job %u ended after %u s: ", job->run->job, job_seconds(job));
+            (void)run_append_outcome(job->run, text);
+            (void)buf_appendf(text, "; fetch it with {\"job\": %u}]\n", job->run->job);
+        }
+    }
+}
+
+/* Appends "4 jobs are running (1, 2, 5, 7)". */
+static void append_running(const struct jobs *jobs, struct buf *text)
+{
+    const char *before = "";
+    unsigned count = jobs_count_running(jobs);
+    (void)buf_appendf(text, "%u job%s running (", count, count == 1 ? " is" : "s are");
+    for (const struct job *job = jobs->list; job; job = job->next) {
+        if (job_is_running(job) && job->run->job > 0) {
+            (void)buf_appendf(text, "%s%u", before, job->run->job);
+            before = ", ";
+        }
+    }
+    (void)buf_append_text(text, ")");
+}
+
+static void append_what_to_do(unsigned number, struct buf *text)
+{
+    buf_appendf(text, " | wait: {\"job\": %u} | stop: {\"job\": %u, \"stop\": true}", number,
+                number);
+}
+
+int jobs_describe(const struct jobs *jobs, unsigned number, struct buf *text)
+{
+    const struct job *job = jobs_find(jobs, number);
+    buf_appendf(text, "job %u has been running for %u s", number, job ? job_seconds(job) : 0);
+    append_what_to_do(number, text);
+    return buf_append_text(text, " | \"branch\": true works beside it");
+}
+
+/* "[running: job 1, 25 s of at most 300 s, 212 MiB | wait: ... ]" */
+static int append_status(const struct job *job, struct buf *text)
+{
+    const struct run *run = job->run;
+    char path[OVERFLOW_PATH_BYTES];
+    struct box *box = server_box_get(job->owner->tools->server_box);
+    uint64_t bytes = box ? box_memory_used(box, 0) : 0;
+    buf_appendf(text, "[%s: job %u, %u s of at most %g s", run->stop ? "stopping" : "running",
+                run->job, job_seconds(job), (double)run->request.timeout_ms / 1000);
+    buf_append_text(text, run_fact(run, RUN_CAPPED)[0] ? " (timeout_s: capped)" : "");
+    if (bytes > 0) {
+        buf_appendf(text, ", %u MiB", (unsigned)(bytes >> 20));
+    }
+    append_what_to_do(run->job, text);
+    if (run->overflow && overflow_path(run->overflow, path)) {
+        buf_appendf(text, " | all output: %s", path);
+    }
+    if (!run->request.fresh && !run->request.branch) {
+        buf_append_text(text,
+                        " | the session belongs to the job until it ends; \"branch\": true "
+                        "works beside it");
+    }
+    return buf_append_text(text, "]");
+}
+
+/* No further job may begin. */
+static void refuse_another(const struct jobs *jobs, struct rpc_call *call)
+{
+    OWNED(buf_done) struct buf running = BUF_EMPTY;
+    append_running(jobs, &running);
+    content_refuse(call,
+                   "[not run: %s | that is the limit (--jobs): stop one, or wait for its end: "
+                   "{\"job\": N}]",
+                   buf_text(&running));
+}
+
+/* There is no such job: lists those there are. */
+static void refuse_number(const struct jobs *jobs, struct rpc_call *call, uint64_t number)
+{
+    OWNED(buf_done) struct buf text = BUF_EMPTY;
+    const char *before = " Jobs: ";
+    if (number > 0) {
+        (void)buf_appendf(&text, "There is no job %llu%s.", (unsigned long long)number,
+                          number <= jobs->last_number ? " any more" : "");
+    } else {
+        (void)buf_append_text(&text, jobs_count_running(jobs) ? "Which job? Send its number as job."
+                                                              : "No job is running.");
+    }
+    for (const struct job *job = jobs->list; job; job = job->next) {
+        if (job->run->job > 0) {
+            (void)buf_appendf(&text, "%s%u (", before, job->run->job);
+            if (job->returned) {
+                (void)run_append_outcome(job->run, &text);
+                (void)buf_append_text(&text, ")");
+            } else {
+                (void)buf_appendf(&text, "running for %u s)", job_seconds(job));
+            }
+            before = ", ";
+        }
+    }
+    (void)buf_append_text(&text, *before == ',' ? "." : "");
+    content_result(call, buf_bytes(&text), buf_size(&text), /* is_error= */ true);
+}
+
+void job_describe_step(const struct job *job, char *text, size_t size)
+{
+    const struct run *run = job->run;
+    char line[200];
+    char printed[240];
+    (void)output_last_line(&run->output, line, sizeof line);
+    const char *doing = run->doing[0] ? run->doing
+                        : line[0]     ? word_quote(line, strlen(line), printed, sizeof printed)
+                                      : "";
+    (void)snprintf(text, size, "%s%s", doing[0] ? ": " : "", doing);
+}
+
 /* --- the calls that wait --- */
 
 struct rpc_call *job_wait_end(struct job_wait *wait)
@@ -106,7 +237,7 @@ void job_send(struct job *job, struct rpc_call *call, const char *first)
     }
     if (!rpc_call_cancelled(call)) {
         job->reported = true;
-        jobs_append_ended(job->owner, &ended);
+        append_ended(job->owner, &ended);
     }
     job->run->only_news = job->run->job > 0 && !job->unread && !job->fetched;
     result_send(call, job->run, job->images, buf_text(&ended));
@@ -117,8 +248,8 @@ static void job_send_running(struct job *job, struct rpc_call *call, const struc
 {
     OWNED(buf_done) struct buf ended = BUF_EMPTY;
     OWNED(buf_done) struct buf status = BUF_EMPTY;
-    jobs_append_ended(job->owner, &ended);
-    if (job_append_status(job, &status) < 0) {
+    append_ended(job->owner, &ended);
+    if (append_status(job, &status) < 0) {
         rpc_call_fail(call, RPC_INTERNAL_ERROR, "out of memory");
         return;
     }
@@ -158,7 +289,7 @@ static void job_give_up(struct job *job, const struct rpc_call *call)
     struct run *run = job->run;
     OWNED(buf_done) struct buf note = BUF_EMPTY;
     (void)buf_append_text(&note, "cell interrupted: no free job slot (--jobs): ");
-    jobs_append_running(job->owner, &note);
+    append_running(job->owner, &note);
     run_add(run, RUN_NOTES, buf_text(&note), buf_size(&note));
     run->request.timeout_ms = (clock_now_ns() - rpc_call_since_ns(call)) / CLOCK_NS_PER_MS;
     run->job_limit_ms = 0;
@@ -353,7 +484,7 @@ void jobs_begin(struct jobs *jobs, struct rpc_call *call, struct run *run, const
     uint64_t wait_ms = jobs_wait_ms(tools, arguments);
     if (wait_ms == 0 && jobs_count_running(jobs) >= tools->config.jobs) {
         run_free(run);
-        jobs_refuse_another(jobs, call);
+        refuse_another(jobs, call);
         return;
     }
     struct job *job = calloc(1, sizeof *job);
@@ -406,7 +537,7 @@ void jobs_wait(struct jobs *jobs, struct rpc_call *call, const json_t *arguments
         wait_over(job->waits); /* it was about to become one */
     }
     if (!job) {
-        jobs_refuse_number(jobs, call, number > 0 ? (uint64_t)number : 0);
+        refuse_number(jobs, call, number > 0 ? (uint64_t)number : 0);
         return;
     }
     if (job->ended_ns > 0) {

@@ -7,6 +7,7 @@
 
 struct orders;
 struct rpc_call;
+struct rpc_tasks;
 struct tools;
 
 /* A run from its call to its last result. A call that has waited as long as it may gets its result
@@ -73,6 +74,9 @@ void jobs_stop(struct jobs *jobs, unsigned number);
 /* Appends "job 1 has been running for 62 s | wait: {"job": 1} | ...", for a call that has waited in
  * vain for its session. 0 or -ENOMEM. */
 int jobs_describe(const struct jobs *jobs, unsigned number, struct buf *text);
+
+/* A task is a job with a name, for clients that ask for its end by themselves (rpc/mcp_tasks.c). */
+extern const struct rpc_tasks job_tasks;
 
 /* Milliseconds since a job ran; 0: one runs; UINT64_MAX: none ever has. */
 uint64_t jobs_quiet_ms(const struct jobs *jobs);

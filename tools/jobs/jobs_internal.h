@@ -1,22 +1,32 @@
 #pragma once
+#include "tools/box/tool.h"
 #include "tools/jobs/jobs.h"
-#include "tools/jobs/tasks.h"
 
-/* What jobs.c, job_end.c, jobs_text.c and tasks.c share. */
+/* What jobs.c, job_end.c and tasks.c share. */
 
 struct job {
     struct job *next;
     struct jobs *owner;
     struct run *run;
     struct job_wait *waits;
-    json_t *images;    /* content blocks, once it has ended */
+    json_t *images; /* content blocks of its figures, in which more come until it has ended */
+    struct {
+        const char *path; /* of those of the run, the one that is read */
+        unsigned count;
+        size_t bytes;
+    } read;
     uint64_t ended_ns; /* 0: no result can be sent yet */
     bool at_once;      /* it becomes a job as soon as it has begun */
     bool returned;     /* by the session; what is left is to read files */
     bool reported;     /* a result has said that it ended */
     bool fetched;      /* a call has had its result */
     bool unread;       /* no result has had what it printed before it became a job */
-    struct task task;
+    struct {
+        char id[56]; /* "job-3-" and 32 hexadecimal digits, which nobody can guess; empty: none */
+        uint64_t created_ns;
+        uint64_t created_ms; /* the same moment, since 1970 */
+        bool asks;           /* its client can ask the user, when it asks for the task */
+    } task;
 };
 
 /* A call that waits for a run. */
@@ -32,33 +42,9 @@ struct job_wait {
     bool is_for_task;  /* it becomes one sooner */
 };
 
-bool job_is_running(const struct job *job);
-unsigned jobs_count_running(const struct jobs *jobs);
-/* NULL: there is none of that number. */
-struct job *jobs_find(const struct jobs *jobs, unsigned number);
-
-/* --- tasks.c --- */
-/* Gives the job an id unless it has one. Returns false when there are no random numbers. */
-bool job_name(struct job *job);
-
-/* --- jobs_text.c --- */
-unsigned job_seconds(const struct job *job);
-/* Appends the lines about jobs that have ended, which no result has said yet. */
-void jobs_append_ended(struct jobs *jobs, struct buf *text);
-/* Appends "4 jobs are running (1, 2, 5, 7)". */
-void jobs_append_running(const struct jobs *jobs, struct buf *text);
-/* "[running: job 1, 25 s of at most 300 s, 212 MiB | wait: ... ]" */
-int job_append_status(const struct job *job, struct buf *text);
-/* No further job may begin. */
-void jobs_refuse_another(const struct jobs *jobs, struct rpc_call *call);
-/* There is no such job: lists those there are. */
-void jobs_refuse_number(const struct jobs *jobs, struct rpc_call *call, uint64_t number);
-
-/* --- job_end.c --- */
-/* arg: the job, whose run the session has returned: what is left is to read files. */
-void job_returned(void *arg, struct run *run);
-
 /* --- jobs.c --- */
+
+unsigned job_seconds(const struct job *job);
 
 /* Appends what the run waits for, or the last line that it printed, after ": ". */
 void job_describe_step(const struct job *job, char *text, size_t size);
@@ -70,3 +56,16 @@ void job_send(struct job *job, struct rpc_call *call, const char *first);
 struct rpc_call *job_wait_end(struct job_wait *wait);
 /* No call may wait for it. */
 void job_free(struct job *job);
+
+/* --- job_end.c --- */
+
+/* arg: the job, whose run the session has returned: what is left is to read files. */
+void job_returned(void *arg, struct run *run);
+
+/* --- tasks.c --- */
+
+/* Gives the job an id unless it has one. Returns false when there are no random numbers. */
+bool job_name(struct job *job);
+/* Makes a task of a job, and ends the call with it. Returns false, having done nothing, when there
+ * are no random numbers. */
+bool task_begin(struct job *job, struct rpc_call *call);

@@ -1,4 +1,4 @@
-#include "tools/jobs/tasks.h"
+#include "tools/jobs/jobs_internal.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -7,12 +7,8 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/own.h"
-#include "base/word.h"
 #include "rpc/call.h"
-#include "tools/box/tool.h"
-#include "tools/jobs/jobs.h"
-#include "tools/jobs/jobs_internal.h"
-#include "tools/run/run.h"
+#include "rpc/conn.h"
 
 static struct job *find(const struct jobs *jobs, const char *id)
 {
@@ -21,18 +17,6 @@ static struct job *find(const struct jobs *jobs, const char *id)
         job = job->next;
     }
     return job;
-}
-
-void job_describe_step(const struct job *job, char *text, size_t size)
-{
-    const struct run *run = job->run;
-    char line[200];
-    char printed[240];
-    (void)output_last_line(&run->output, line, sizeof line);
-    const char *doing = run->doing[0] ? run->doing
-                        : line[0]     ? word_quote(line, strlen(line), printed, sizeof printed)
-                                      : "";
-    (void)snprintf(text, size, "%s%s", doing[0] ? ": " : "", doing);
 }
 
 /* "job 1, 12 s: "epoch 3""; "job 1 ended after 93 s: ok"; the status line of one that was stopped.

@@ -13,8 +13,8 @@
 #include "tools/box/tool.h"
 #include "tools/content/app_view.h"
 #include "tools/content/content.h"
-#include "tools/content/recorded.h"
 #include "tools/jobs/jobs.h"
+#include "tools/run/recorded.h"
 #include "tools/session/session.h"
 
 struct ordered_call {
@@ -303,11 +303,11 @@ static void order_record(struct ordered_call *call)
         [ORDER_READ] = "read",      [ORDER_WRITE] = "write",  [ORDER_RUN] = "tool",
         [ORDER_FRESH_RUN] = "tool", [ORDER_INSTALL] = "tool", [ORDER_WAIT] = "tool"};
     bool is_change = call->tool && strstr(call->tool, "_changes");
-    struct content_call recorded = {is_change ? "change" : kinds[call->kind], call->tool,
-                                    call->arguments};
+    struct recorded_call recorded = {is_change ? "change" : kinds[call->kind], call->tool,
+                                     call->arguments};
     recorded.content = rpc_call_content(call->call, &recorded.is_error);
     if (call->tool && !call->has_run && (call->kind != ORDER_WAIT || recorded.is_error)) {
-        content_record(call->orders->tools->config.record, &recorded, take_ptr(call->facts));
+        recorded_call(call->orders->tools->config.record, &recorded, take_ptr(call->facts));
     }
 }
 

@@ -60,51 +60,6 @@ void outcome_take_trace(struct run *run, const char *text)
     outcome_take_place(run, text);
 }
 
-enum part_form {
-    FORM_TEXT,   /* cut where it is too long */
-    FORM_DIGITS, /* anything else is no value */
-    FORM_PATH,   /* one line, whole or not at all */
-    FORM_NOTE,   /* a sentence, put in quotes */
-    FORM_JSON,   /* whole or not at all; shown to no model, so it takes nothing from the others */
-};
-
-/* Each bound is above what the driver sends (guest/display.py, as_json.py, trace.py, outcome.py,
- * changes.py, images.py). Lists that belong together (file, file_size, file_kind) may come equally
- * often. */
-static const struct part {
-    const char *name;
-    enum run_fact fact;
-    enum part_form form;
-    unsigned most; /* how often it may come; one that comes once does not replace what the server
-                      knows */
-    size_t characters; /* of FORM_JSON: bytes */
-} result_parts[] = {
-    {"value", RUN_VALUE, FORM_TEXT, 1, 17000},
-    {"json", RUN_JSON, FORM_JSON, 1, LIMIT_RESULT_JSON_BYTES},
-    {"shown", RUN_SHOWN, FORM_JSON, 1, LIMIT_VIEW_BYTES},
-    {"traceback", RUN_TRACEBACK, FORM_TEXT, 1, 14000},
-    {"error_type", RUN_ERROR_TYPE, FORM_TEXT, 1, 200},
-    {"error_message", RUN_ERROR_MESSAGE, FORM_TEXT, 1, 2200},
-    {"error_cell", RUN_ERROR_CELL, FORM_DIGITS, 1, NUMBER_BYTES},
-    {"error_line", RUN_ERROR_LINE, FORM_DIGITS, 1, NUMBER_BYTES},
-    {"hint", RUN_HINT, FORM_TEXT, 1, 2000},
-    {"file", RUN_FILES, FORM_TEXT, 40, LIMIT_PATH_BYTES + 40},
-    {"file_size", RUN_FILE_SIZES, FORM_DIGITS, 40, NUMBER_BYTES},
-    {"file_kind", RUN_FILE_KINDS, FORM_TEXT, 40, 20},
-    {"files_more", RUN_FILES_MORE, FORM_DIGITS, 1, NUMBER_BYTES},
-    {"files_note", RUN_NOTES, FORM_NOTE, 2, 400},
-    {"var", RUN_VARS, FORM_TEXT, 20, 400},
-    {"var_kind", RUN_VAR_KINDS, FORM_TEXT, 20, 400},
-    {"vars_more", RUN_VARS_MORE, FORM_DIGITS, 1, NUMBER_BYTES},
-    {"note", RUN_NOTES, FORM_NOTE, 16, 400},
-    {"image", RUN_IMAGES, FORM_PATH, LIMIT_IMAGES, LIMIT_PATH_BYTES},
-    {"claims", RUN_CLAIMS, FORM_JSON, 1, LIMIT_RESULT_JSON_BYTES},
-    {"cpu_ms", RUN_CPU_MS, FORM_DIGITS, 1, NUMBER_BYTES},
-    {"peak_bytes", RUN_PEAK_BYTES, FORM_DIGITS, 1, NUMBER_BYTES},
-};
-
-enum { PARTS = sizeof result_parts / sizeof *result_parts };
-
 static bool is_digits(const struct box_field *value)
 {
     size_t digits = 0;
@@ -114,36 +69,28 @@ static bool is_digits(const struct box_field *value)
     return digits > 0 && digits == value->size && digits <= NUMBER_BYTES;
 }
 
-/* An empty item stands for one of a list that is no number: it keeps its place beside those of
- * other lists. */
-static void take_digits(struct run *run, const struct part *part, const struct box_field *value)
-{
-    bool sound = is_digits(value);
-    if (sound || part->most > 1) {
-        run_add(run, part->fact, value->data, sound ? value->size : 0);
-    }
-}
-
-static void take_text(struct run *run, const struct part *part, const struct box_field *value,
+static void take_text(struct run *run, enum run_fact fact, const struct box_field *value,
                       size_t fitting)
 {
     OWNED(buf_done) struct buf cut = BUF_EMPTY;
     if (fitting == value->size) {
-        run_add(run, part->fact, value->data, value->size);
+        run_add(run, fact, value->data, value->size);
     } else if (buf_append(&cut, value->data, fitting) == 0 &&
                buf_appendf(&cut, " … (%zu bytes cut)", value->size - fitting) == 0) {
-        run_add(run, part->fact, buf_bytes(&cut), buf_size(&cut));
+        run_add(run, fact, buf_bytes(&cut), buf_size(&cut));
     }
 }
 
 /* left: characters that all parts together may still take; lowered. */
-static void take_part(struct run *run, const struct part *part, const struct box_field *value,
+static void take_part(struct run *run, enum run_fact fact, const struct box_field *value,
                       size_t *left)
 {
+    const struct run_part *part = &run_rows[fact].part;
     char note[WORD_PHRASE + 1];
+    bool sound = is_digits(value);
     if (part->form == FORM_JSON) {
         if (value->size <= part->characters) {
-            run_add(run, part->fact, value->data, value->size);
+            run_add(run, fact, value->data, value->size);
         }
         return;
     }
@@ -153,21 +100,25 @@ static void take_part(struct run *run, const struct part *part, const struct box
     *left -= space - rest;
     switch (part->form) {
     case FORM_DIGITS:
-        take_digits(run, part, value);
+        /* An empty item stands for one of a list that is no number: it keeps its place beside those
+         * of other lists. */
+        if (sound || part->most > 0) {
+            run_add(run, fact, value->data, sound ? value->size : 0);
+        }
         break;
     case FORM_PATH:
         if (fitting == value->size && !memchr(value->data, '\n', value->size)) {
-            run_add(run, part->fact, value->data, value->size);
+            run_add(run, fact, value->data, value->size);
         }
         break;
     case FORM_NOTE:
         (void)word_quote(value->data, fitting, note, sizeof note);
-        run_add(run, part->fact, note, strlen(note));
+        run_add(run, fact, note, strlen(note));
         break;
     case FORM_TEXT:
     case FORM_JSON:
     default:
-        take_text(run, part, value, fitting);
+        take_text(run, fact, value, fitting);
         break;
     }
 }
@@ -187,15 +138,16 @@ static void take_where(struct run *run, const struct box_message *message, size_
 
 void outcome_take_parts(struct run *run, const struct box_message *message)
 {
-    unsigned taken[PARTS] = {};
+    unsigned taken[RUN_FACT_COUNT] = {};
     size_t left = LIMIT_RESULT_CHARS;
     for (size_t i = 1; i + 1 < message->count; i += 2) {
-        for (unsigned p = 0; p < PARTS; p++) {
-            const struct part *part = &result_parts[p];
-            if (box_field_is(&message->fields[i], part->name) && taken[p] < part->most &&
-                (part->most > 1 || run->facts[part->fact].size == 0)) {
-                taken[p]++;
-                take_part(run, part, &message->fields[i + 1], &left);
+        for (enum run_fact fact = 0; fact < RUN_FACT_COUNT; fact++) {
+            const struct run_part *part = &run_rows[fact].part;
+            unsigned most = part->most > 0 ? part->most : 1;
+            if (part->name && box_field_is(&message->fields[i], part->name) && taken[fact] < most &&
+                (part->most > 0 || run->facts[fact].size == 0)) {
+                taken[fact]++;
+                take_part(run, fact, &message->fields[i + 1], &left);
             }
         }
     }

@@ -8,72 +8,8 @@
 #include "base/own.h"
 #include "record/record.h"
 #include "rpc/text.h"
-#include "tools/run/structured.h"
-
-/* NULL: not in the record. */
-static const char *const fact_names[RUN_FACT_COUNT] = {
-    [RUN_FILES] = "files",
-    [RUN_FILE_SIZES] = "file_sizes",
-    [RUN_FILE_KINDS] = "file_kinds",
-    [RUN_VARS] = "variables",
-    [RUN_VAR_KINDS] = "variable_kinds",
-    [RUN_NOTES] = "notes",
-    [RUN_IMAGES] = "image_files",
-    [RUN_VALUE] = "value",
-    [RUN_TRACEBACK] = "traceback",
-    [RUN_ERROR_TYPE] = "error_type",
-    [RUN_ERROR_MESSAGE] = "error_message",
-    [RUN_ERROR_CELL] = "error_cell",
-    [RUN_ERROR_LINE] = "error_line",
-    [RUN_WHERE] = "where",
-    [RUN_HINT] = "hint",
-    [RUN_FILES_MORE] = "files_more",
-    [RUN_VARS_MORE] = "variables_more",
-    [RUN_CPU_MS] = "cpu_ms",
-    [RUN_PEAK_BYTES] = "peak_memory_bytes",
-    [RUN_REFUSAL] = "refusal",
-    [RUN_WAITED] = "waited",
-    [RUN_BEFORE] = "before",
-    [RUN_NAMED_STATES] = "named_states",
-    [RUN_GONE] = "gone",
-    [RUN_OLDER] = "older",
-    [RUN_THREADS] = "threads_lost",
-    [RUN_NATIVE_LOST] = "native_threads_lost",
-    [RUN_PROCESSES] = "processes_killed",
-    [RUN_KILLED] = "killed",
-    [RUN_MEMORY] = "memory",
-    [RUN_FILES_STAY] = "files_stay",
-    [RUN_FILES_NOTE] = "files_note",
-    [RUN_NETWORK] = "network",
-    [RUN_TOOLS] = "tools",
-    [RUN_NOT_UNDONE] = "not_undone",
-    [RUN_DEGRADED] = "degraded",
-    [RUN_PROTECTED_NOTE] = "protected_note",
-    [RUN_PROTECTED_NEWS] = "protected_news",
-};
-
-static const char *const outcomes[RUN_OUTCOME_COUNT] = {
-    [RUN_OK] = "ok",
-    [RUN_ERROR] = "error",
-    [RUN_EXIT] = "exit",
-    [RUN_TIMEOUT] = "timeout",
-    [RUN_STOPPED] = "stopped",
-    [RUN_OOM] = "out_of_memory",
-    [RUN_DISK] = "disk_full",
-    [RUN_CRASHED] = "crashed",
-    [RUN_LOST] = "connection_lost",
-    [RUN_ENDED] = "sandbox_exited",
-    [RUN_CANCELLED] = "cancelled",
-    [RUN_REFUSED] = "refused",
-};
-
-static const char *const states[] = {
-    [RUN_STATE_KEPT] = "kept",         [RUN_STATE_INTERRUPTED] = "interrupted",
-    [RUN_STATE_RESTORED] = "restored", [RUN_STATE_RESTORED_EARLIER] = "restored_earlier",
-    [RUN_STATE_DROPPED] = "dropped",   [RUN_STATE_BRANCH_DROPPED] = "dropped",
-    [RUN_STATE_PENDING] = "pending",   [RUN_STATE_LOST] = "lost",
-    [RUN_STATE_ALL_LOST] = "all_lost",
-};
+#include "tools/content/content.h"
+#include "tools/run/result.h"
 
 void recorded_begin(struct run *run, struct record *record, const json_t *arguments)
 {
@@ -113,10 +49,7 @@ static void record_before(const struct run *run)
     if (run_fact(run, RUN_BACK)[0]) {
         json_t *event = recorded_event(&run->recording);
         set(event, "to", json_integer((json_int_t)run->back_cell));
-        set(event, "text", structured_fact(run, RUN_BACK));
-        set(event, "name", structured_fact(run, RUN_BACK_NAME));
-        set(event, "left", structured_fact(run, RUN_LEFT_STATE));
-        set(event, "files", structured_fact(run, RUN_FILES_BACK));
+        result_set_facts(run, RESULT_RECORD, "went_back.", event);
         record_add(record, run_fact(run, RUN_BACK_NAME)[0] ? "restore" : "undo", event);
     }
     if (run->was_reset) {
@@ -241,21 +174,11 @@ static void set_end(const struct run *run, json_t *event)
 {
     const struct run_end *end = &run->end;
     set(event, "cell", run->cell > 0 ? json_integer((json_int_t)run->cell) : json_null());
-    set(event, "outcome", json_string(outcomes[end->outcome]));
-    set(event, "state", json_string(states[end->state]));
+    set(event, "outcome", json_string(run_outcome_key(end->outcome)));
+    set(event, "state", json_string(run_state_key(end->state)));
     set(event, "is_error", json_boolean(run_is_error(run)));
     set(event, "duration_ms", json_integer((json_int_t)(end->duration_ns / CLOCK_NS_PER_MS)));
     set(event, "status", status_of(run));
-    if (run->job > 0) {
-        set(event, "job", json_integer((json_int_t)run->job));
-    }
-    if (end->state == RUN_STATE_RESTORED_EARLIER) {
-        set(event, "restored_cell", json_integer((json_int_t)end->restored_cell));
-    }
-    if (end->outcome == RUN_EXIT || end->outcome == RUN_CRASHED) {
-        set(event, end->outcome == RUN_EXIT ? "exit_code" : "signal",
-            json_integer(end->process.code));
-    }
     if (end->outcome == RUN_TIMEOUT) {
         set(event, "timeout_ms", json_integer((json_int_t)run->request.timeout_ms));
     }
@@ -270,21 +193,108 @@ void recorded_result(struct run *run, const json_t *images)
     recorded_cell(run); /* of one whose code was not sent */
     json_t *event = recorded_event(&run->recording);
     set_end(run, event);
-    for (unsigned fact = 0; fact < RUN_FACT_COUNT; fact++) {
-        if (fact_names[fact]) {
-            set(event, fact_names[fact], structured_fact(run, (enum run_fact)fact));
-        }
-    }
+    result_set_facts(run, RESULT_RECORD, "", event);
     set_output(run, event);
     set_images(run, images, event);
     record_add(record, "result", event);
     if (run_fact(run, RUN_SAVED)[0]) {
         json_t *saved = recorded_event(&run->recording);
         set(saved, "cell", json_integer((json_int_t)run->cell));
-        set(saved, "name", json_string(run->request.save));
-        set(saved, "saved", structured_fact(run, RUN_SAVED));
-        set(saved, "why", structured_fact(run, RUN_UNSAVED));
-        set(saved, "dropped", structured_fact(run, RUN_SAVE_DROPPED));
+        result_set_facts(run, RESULT_RECORD, "checkpoint.", saved);
         record_add(record, "checkpoint", saved);
     }
+}
+
+/* --- other calls --- */
+
+/* New: the arguments, with at most LIMIT_RECORD_PART_BYTES of a long text. */
+static json_t *short_arguments(const json_t *arguments, json_t *event)
+{
+    static const char *const longs[] = {"content", "old_text", "new_text"};
+    json_t *copy = json_copy((json_t *)(uintptr_t)arguments);
+    for (unsigned i = 0; i < sizeof longs / sizeof *longs; i++) {
+        const json_t *text = json_object_get(copy, longs[i]);
+        if (json_string_length(text) > LIMIT_RECORD_PART_BYTES) {
+            (void)json_object_set_new(copy, longs[i],
+                                      rpc_text(json_string_value(text), LIMIT_RECORD_PART_BYTES));
+            (void)json_object_set_new(event, "cut", json_true());
+        }
+    }
+    return copy;
+}
+
+/* Whether JSON has more than LIMIT_RECORD_PART_BYTES. */
+static bool exceeds_part(const json_t *value)
+{
+    OWNED(buf_done) struct buf dump = BUF_EMPTY;
+    return rpc_text_dump(&dump, value) < 0 || buf_size(&dump) > LIMIT_RECORD_PART_BYTES;
+}
+
+/* New: the blocks; a text of the installer's, which may hold URLs, without credentials. */
+static json_t *clean_content(const json_t *content)
+{
+    json_t *blocks = json_deep_copy(content);
+    size_t i = 0;
+    json_t *block = NULL;
+    json_array_foreach (blocks, i, block) {
+        const json_t *text = json_object_get(block, "text");
+        if (text) {
+            (void)json_object_set_new(
+                block, "text", record_message(json_string_value(text), json_string_length(text)));
+        }
+    }
+    return blocks;
+}
+
+static size_t content_size_of(const json_t *content)
+{
+    size_t size = 0;
+    size_t i = 0;
+    json_t *block = NULL;
+    json_array_foreach (content, i, block) {
+        size += json_string_length(json_object_get(block, "text")) +
+                json_string_length(json_object_get(block, "data"));
+    }
+    return size;
+}
+
+json_t *recorded_file(const struct record *record, const char *path, int fd, uint64_t size)
+{
+    OWNED(buf_done) struct buf content = BUF_EMPTY;
+    char hash[SHA256_TEXT];
+    json_t *facts = record ? json_pack("{s:o, s:I}", "path", rpc_text(path, strlen(path)), "size",
+                                       (json_int_t)size)
+                           : NULL;
+    if (facts && size <= LIMIT_RECORD_PART_BYTES &&
+        content_read(fd, 0, (size_t)size, &content) == 0) {
+        (void)json_object_set_new(
+            facts, "sha256", json_string(sha256_of(buf_bytes(&content), buf_size(&content), hash)));
+    }
+    return facts;
+}
+
+void recorded_call(struct record *record, const struct recorded_call *call, json_t *facts)
+{
+    const json_t *content = call->content;
+    json_t *event =
+        record ? json_pack("{s:s, s:b}", "tool", call->tool, "is_error", call->is_error) : NULL;
+    bool installs = strcmp(call->tool, "install_package") == 0;
+    if (!event) {
+        json_decref(facts);
+        return;
+    }
+    json_t *sent = short_arguments(call->arguments, event);
+    (void)json_object_set_new(event, "arguments", sent);
+    if (strcmp(call->kind, "tool") == 0 && exceeds_part(sent)) {
+        record_leave_out(event, "arguments");
+    }
+    (void)json_object_update_new(event, facts);
+    size_t size = content_size_of(content);
+    if (content && record_has_space(record, size)) {
+        (void)json_object_set_new(event, "content",
+                                  installs ? clean_content(content) : json_deep_copy(content));
+    } else if (content) {
+        (void)json_object_set_new(event, "content_bytes", json_integer((json_int_t)size));
+    }
+    record_add(record, call->kind, event);
 }

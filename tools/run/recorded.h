@@ -45,3 +45,19 @@ void recorded_job(struct run *run);
 
 /* The run is over. images: content blocks, or NULL. */
 void recorded_result(struct run *run, const json_t *images);
+
+/* A call of another tool with its result. All is borrowed. */
+struct recorded_call {
+    const char *kind; /* of its event: "read", "write", "change", "tool" */
+    const char *tool;
+    const json_t *arguments;
+    const json_t *content; /* NULL: it has none */
+    bool is_error;
+};
+
+/* New: what the record says of a file that is read: where it is, its size, and the hash of one that
+ * could be in it. NULL without a record. */
+json_t *recorded_file(const struct record *record, const char *path, int fd, uint64_t size);
+
+/* facts: stolen, more members of the event, or NULL. */
+void recorded_call(struct record *record, const struct recorded_call *call, json_t *facts);

@@ -6,9 +6,16 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/limits.h"
 #include "base/own.h"
 
 enum { LINE_BYTES = 4096 }; /* of a job's line that has not ended */
+
+const struct run_row run_rows[RUN_FACT_COUNT] = {
+#define FACT(fact, means, example, ...) [fact] = {__VA_ARGS__},
+#include "tools/run/facts.h"
+#undef FACT
+};
 
 struct run *run_new_from(json_t *code, json_t *stdin_text)
 {
@@ -56,7 +63,7 @@ void run_free(struct run *run)
 
 static bool is_list(enum run_fact fact)
 {
-    return fact <= RUN_LISTS;
+    return run_rows[fact].kind == RUN_LIST;
 }
 
 void run_add(struct run *run, enum run_fact fact, const char *bytes, size_t size)

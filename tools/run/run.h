@@ -59,60 +59,45 @@ struct run_text {
 };
 
 /* What the result of a run can report, each a text of any length: of a number its digits, of a list
- * (the first ones) its items, each followed by a NUL. Up to RUN_PEAK_BYTES they are the guest's
- * words, unchanged: whatever shows them must quote them (base/word.h), but those that are safe. */
+ * (the first ones) its items, each followed by a NUL. */
 enum run_fact {
-    RUN_FILES,              /* "+plot.png", "~data.csv", "-old.txt" */
-    RUN_FILE_SIZES,         /* of each of them, in bytes, digits */
-    RUN_FILE_KINDS,         /* "symlink", "hard link", "directory", "9 files" or nothing */
-    RUN_VARS,               /* "+df", "~x", "-y" */
-    RUN_VAR_KINDS,          /* of each of them, "DataFrame 1000x8", or nothing */
-    RUN_NOTES,              /* safe: sentences of the server, and those of the guest in quotes */
-    RUN_IMAGES,             /* paths */
-    RUN_LISTS = RUN_IMAGES, /* the last of them */
-    RUN_VALUE,
-    RUN_JSON,  /* the value as JSON text */
-    RUN_SHOWN, /* what people see of values: JSON text, see guest/shown.py */
-    RUN_TRACEBACK,
-    RUN_ERROR_TYPE,
-    RUN_ERROR_MESSAGE,
-    RUN_ERROR_CELL, /* number */
-    RUN_ERROR_LINE, /* number */
-    RUN_WHERE,      /* safe: <cell 3>:4 "source" */
-    RUN_HINT,
-    RUN_FILES_MORE, /* number: how many more */
-    RUN_VARS_MORE,  /* number */
-    RUN_CLAIMS,     /* paths that the code itself has touched, a newline after each but the last */
-    RUN_CPU_MS,     /* number */
-    RUN_PEAK_BYTES, /* number: peak resident memory of the interpreter */
-    RUN_REFUSAL,    /* why the code did not begin: a sentence */
-    RUN_WAITED,     /* "waited 25 s for <cell 4>" */
-    RUN_BEFORE,     /* what happened to the state since the last result */
-    RUN_NAMED_STATES, /* "\"raw\" dropped, left: \"clean\"": drop was carried out */
-    RUN_BACK,       /* undo or restore was carried out: "back to the state after <cell 4> (undo)" */
-    RUN_BACK_NAME,  /* by restore, the state of this name; nothing: by undo */
-    RUN_LEFT_STATE, /* the name of the state that undo or restore has left */
-    RUN_GONE,       /* the variables that are lost with the state */
-    RUN_OLDER,      /* those, assigned since, that went back to older values */
-    RUN_SAVED,      /* what became of save: "saved", "not saved", "not yet saved" */
-    RUN_UNSAVED,    /* why it was not */
-    RUN_SAVE_DROPPED,   /* the named state that was dropped for the one that was saved */
-    RUN_THREADS,        /* number: lost ones, which no checkpoint has */
-    RUN_NATIVE_LOST,    /* native threads: "polars 4, zmq 2 (context)", maybe quoted */
-    RUN_PROCESSES,      /* number: those that ended with the cell or with the interpreter */
-    RUN_KILLED,         /* the commands of some of them */
-    RUN_MEMORY,         /* "memory: 900 of 1024 MiB in use" */
-    RUN_FILES_BACK,     /* after undo or restore: what became of the files */
-    RUN_FILES_STAY,     /* it has changed files, which its restored state does not have */
-    RUN_FILES_NOTE,     /* what of the files an undo will not bring back */
-    RUN_NETWORK,        /* hosts that were refused or allowed */
-    RUN_TOOLS,          /* of other servers, that it has called */
-    RUN_NOT_UNDONE,     /* which a restored state leaves: "not undone: github.create_issue x1" */
-    RUN_DEGRADED,       /* degraded protections that no result has reported */
-    RUN_PROTECTED_NOTE, /* what of the workspace is not protected, once */
-    RUN_PROTECTED_NEWS, /* names of the workspace that were created or changed */
+#define FACT(fact, ...) fact,
+#include "tools/run/facts.h"
+#undef FACT
     RUN_FACT_COUNT,
 };
+
+/* A row of the table of facts (facts.h). */
+struct run_row {
+    /* The key in the record's result and in the structured result; before a point, the object that
+     * it is in, or the record's event. NULL: in neither. */
+    const char *name;
+    const char *json; /* the key in the structured result; NULL: name; "": it has none of its own */
+    /* What the status line says, with the fact for {}. NULL: nothing, or not in a place of its own.
+     */
+    const char *line;
+    const char *otherwise; /* what it says in another case, see append_line() in run_text.c */
+    /* What the guest says of it. Its words are unchanged: whatever shows them must quote them
+     * (base/word.h). Each bound is above what the driver sends (guest/display.py, as_json.py,
+     * trace.py, outcome.py, changes.py, images.py). */
+    struct run_part {
+        const char *name; /* NULL: the server alone finds it out */
+        enum {
+            FORM_TEXT,   /* cut where it is too long */
+            FORM_DIGITS, /* anything else is no value */
+            FORM_PATH,   /* one line, whole or not at all */
+            FORM_NOTE,   /* a sentence, put in quotes */
+            FORM_JSON,   /* whole or not at all; shown to no model: takes nothing from the others */
+        } form;
+        unsigned characters; /* at most; of FORM_JSON: bytes */
+        unsigned most;       /* how often it may come, equally often for lists that belong together;
+                                0: once, and it does not replace what the server knows */
+    } part;
+    enum run_kind { RUN_TEXT, RUN_NUMBER, RUN_LIST } kind;
+    bool goes_on; /* it belongs to the one before, and is said only with that */
+};
+
+extern const struct run_row run_rows[RUN_FACT_COUNT];
 
 /* A program as `python FILE ARG...` runs it. */
 struct run_program {
@@ -130,7 +115,6 @@ struct run_request {
     const char *stdin_text; /* of held_stdin; NULL: none */
     size_t stdin_size;
     uint64_t timeout_ms;
-    bool clamped; /* the request exceeded --max-timeout */
     bool reset;
     bool fresh;       /* in an interpreter of its own that is discarded, */
     bool branch;      /* or in a copy of the session's that is discarded */
@@ -229,6 +213,10 @@ bool run_next_change(const struct run *run, enum run_fact list, struct run_chang
 /* Appends a changed variable as it is shown: "+df DataFrame 1000x8". 0 or -ENOMEM. */
 int run_append_var(struct buf *text, const struct run_change *var);
 
+/* What the record calls them. */
+const char *run_outcome_key(enum run_outcome outcome);
+const char *run_state_key(enum run_state state);
+/* What results say of the state. */
 const char *run_state_name(enum run_state state);
 /* The name of the state that the last undo or restore of a session has left. */
 #define RUN_LEFT "before-undo"

@@ -1,4 +1,4 @@
-/* What a result says of a run, as text. structured.c composes it as JSON. */
+/* What a result says of a run, as text. result.c composes it as JSON. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,6 +11,41 @@
 #include "tools/run/run.h"
 
 enum { FILES_PART = 8 }; /* files that are a smaller part of the limit are not named */
+
+static const struct {
+    const char *key;   /* in the record */
+    const char *words; /* in sentences about jobs; NULL: those of the status line */
+} outcomes[RUN_OUTCOME_COUNT] = {
+    [RUN_OK] = {"ok", "ok"},
+    [RUN_ERROR] = {"error"},
+    [RUN_EXIT] = {"exit"},
+    [RUN_TIMEOUT] = {"timeout", "timeout"},
+    [RUN_STOPPED] = {"stopped", "stopped"},
+    [RUN_OOM] = {"out_of_memory", "out of memory"},
+    [RUN_DISK] = {"disk_full", "disk full"},
+    [RUN_CRASHED] = {"crashed"},
+    [RUN_LOST] = {"connection_lost"},
+    [RUN_ENDED] = {"sandbox_exited"},
+    [RUN_CANCELLED] = {"cancelled"},
+    [RUN_REFUSED] = {"refused", "not run"},
+};
+
+static const struct {
+    const char *key; /* in the record */
+    const char *name;
+} states[] = {
+    [RUN_STATE_KEPT] = {"kept", "kept"},
+    [RUN_STATE_INTERRUPTED] = {"interrupted", "kept (interrupted)"},
+    [RUN_STATE_RESTORED] = {"restored", "restored to the state before this call"},
+    [RUN_STATE_RESTORED_EARLIER] = {"restored_earlier", "restored"},
+    [RUN_STATE_DROPPED] = {"dropped", "not kept (fresh run)"},
+    [RUN_STATE_BRANCH_DROPPED] = {"dropped", "not kept (branch)"},
+    [RUN_STATE_PENDING] = {"pending",
+                           "not yet restored (waiting for killed processes to exit or "
+                           "for the state to resume)"},
+    [RUN_STATE_LOST] = {"lost", "lost (variables lost, files kept, a new interpreter starts)"},
+    [RUN_STATE_ALL_LOST] = {"all_lost", "lost (variables and files lost, a new sandbox starts)"},
+};
 
 static bool has(const struct run *run, enum run_fact fact)
 {
@@ -168,47 +203,32 @@ static void outcome(const struct run *run, struct buf *text)
 
 int run_append_outcome(const struct run *run, struct buf *text)
 {
-    static const char *const words[RUN_OUTCOME_COUNT] = {
-        [RUN_OK] = "ok",           [RUN_TIMEOUT] = "timeout",
-        [RUN_STOPPED] = "stopped", [RUN_OOM] = "out of memory",
-        [RUN_DISK] = "disk full",  [RUN_REFUSED] = "not run",
-    };
     if (run->end.outcome == RUN_ERROR) {
         error(run, text);
-    } else if (words[run->end.outcome]) {
-        buf_append_text(text, words[run->end.outcome]);
+    } else if (outcomes[run->end.outcome].words) {
+        buf_append_text(text, outcomes[run->end.outcome].words);
     } else {
         outcome(run, text);
     }
     return buf_error(text);
 }
 
-const char *run_state_name(enum run_state state)
+const char *run_outcome_key(enum run_outcome outcome)
 {
-    static const char *const names[] = {
-        [RUN_STATE_KEPT] = "kept",
-        [RUN_STATE_INTERRUPTED] = "kept (interrupted)",
-        [RUN_STATE_RESTORED] = "restored to the state before this call",
-        [RUN_STATE_RESTORED_EARLIER] = "restored",
-        [RUN_STATE_DROPPED] = "not kept (fresh run)",
-        [RUN_STATE_BRANCH_DROPPED] = "not kept (branch)",
-        [RUN_STATE_PENDING] =
-            "not yet restored (waiting for killed processes to exit or for the state to resume)",
-        [RUN_STATE_LOST] = "lost (variables lost, files kept, a new interpreter starts)",
-        [RUN_STATE_ALL_LOST] = "lost (variables and files lost, a new sandbox starts)",
-    };
-    return names[state];
+    return outcomes[outcome].key;
 }
 
-static void append_saved(const struct run *run, struct buf *text)
+const char *run_state_key(enum run_state state)
 {
-    if (has(run, RUN_SAVED)) {
-        buf_appendf(text, " | checkpoint: %s as \"%s\"", run_fact(run, RUN_SAVED),
-                    run->request.save);
-        append_fact(run, RUN_UNSAVED, ": ", "", text);
-        append_fact(run, RUN_SAVE_DROPPED, "; the oldest, \"", "\", was dropped", text);
-    }
+    return states[state].key;
 }
+
+const char *run_state_name(enum run_state state)
+{
+    return states[state].name;
+}
+
+/* --- the status line --- */
 
 static void append_lost(const struct run *run, struct buf *text)
 {
@@ -305,38 +325,47 @@ static void append_file(struct buf *text, const struct run_change *file)
     }
 }
 
-static void append_files(const struct run *run, struct buf *text)
+static void append_value(const struct run *run, enum run_fact fact, struct buf *text)
 {
-    if (!has(run, RUN_FILES)) {
-        return;
+    const char *before = "";
+    struct run_change change = {};
+    const char *at = NULL;
+    if (fact == RUN_FILES) {
+        for (; run_next_change(run, fact, &change); before = " ") {
+            buf_append_text(text, before);
+            append_file(text, &change);
+        }
+    } else if (fact == RUN_VARS) {
+        for (; run_next_change(run, fact, &change); before = " ") {
+            buf_append_text(text, before);
+            run_append_var(text, &change);
+        }
+    } else if (run_rows[fact].kind == RUN_LIST) {
+        for (; (at = run_next_item(run, fact, at)); before = "; ") {
+            buf_appendf(text, "%s%s", before, at);
+        }
+    } else {
+        buf_append_text(text, run_fact(run, fact));
     }
-    buf_append_text(text, " | files:");
-    for (struct run_change file = {}; run_next_change(run, RUN_FILES, &file);) {
-        buf_append_text(text, " ");
-        append_file(text, &file);
-    }
-    append_fact(run, RUN_FILES_MORE, " and ", " more", text);
 }
 
-static void append_vars(const struct run *run, struct buf *text)
+/* Appends what the status line says of a fact. said: whether it says what this one goes on with. */
+static void append_line(const struct run *run, enum run_fact fact, bool *said, struct buf *text)
 {
-    if (!has(run, RUN_VARS)) {
+    const struct run_row *row = &run_rows[fact];
+    bool otherwise = fact == RUN_THREADS      ? run->end.outcome == RUN_TIMEOUT
+                     : fact == RUN_LEFT_STATE ? run->back_cell == 0
+                                              : false;
+    const char *line = otherwise ? row->otherwise : row->line;
+    if (!line) {
         return;
     }
-    buf_append_text(text, " | vars:");
-    for (struct run_change var = {}; run_next_change(run, RUN_VARS, &var);) {
-        buf_append_text(text, " ");
-        run_append_var(text, &var);
-    }
-    append_fact(run, RUN_VARS_MORE, " and ", " more", text);
-}
-
-static void append_notes(const struct run *run, struct buf *text)
-{
-    const char *before = " | note: ";
-    for (const char *at = NULL; (at = run_next_item(run, RUN_NOTES, at)); before = "; ") {
-        buf_append_text(text, before);
-        buf_append_text(text, at);
+    *said = row->goes_on ? *said : has(run, fact);
+    if (*said && has(run, fact)) {
+        const char *place = strstr(line, "{}");
+        buf_appendf(text, "%s%.*s", row->goes_on ? "" : " | ", (int)(place - line), line);
+        append_value(run, fact, text);
+        buf_append_text(text, place + 2);
     }
 }
 
@@ -362,40 +391,10 @@ int run_compose_status(const struct run *run, struct buf *text)
         buf_appendf(text, " | for longer work send timeout_s (at most %g)",
                     (double)run->job_limit_ms / 1000);
     }
-    append_fact(run, RUN_LEFT_STATE, " | kept: \"",
-                run->back_cell == 0 ? "\", its files alone; restore it to have them back"
-                                    : "\", restore it to take this back",
-                text);
-    append_fact(run, RUN_NAMED_STATES, " | named states: ", "", text);
-    append_saved(run, text);
-    append_fact(run, RUN_THREADS, " | threads: ",
-                run->end.outcome == RUN_TIMEOUT
-                    ? " lost; what needs them hangs: make its objects anew, or `reset`"
-                    : " lost",
-                text);
-    append_fact(run, RUN_NATIVE_LOST, " | native threads lost: ",
-                "; what needs them hangs: make its objects anew, or `reset` and import it again",
-                text);
-    append_fact(run, RUN_PROCESSES, " | processes: ", " killed", text);
-    append_fact(run, RUN_KILLED, " | killed: ", "", text);
-    append_fact(run, RUN_MEMORY, " | ", "", text);
-    append_fact(run, RUN_WAITED, " | ", "", text);
-    append_fact(run, RUN_BEFORE, " | before: ", "", text);
-    if (request->clamped) {
-        buf_appendf(text, " | timeout_s: capped at %g s", (double)request->timeout_ms / 1000);
+    bool said = false;
+    for (enum run_fact fact = 0; fact < RUN_FACT_COUNT; fact++) {
+        append_line(run, fact, &said, text);
     }
-    append_fact(run, RUN_NETWORK, " | network: ", "", text);
-    append_fact(run, RUN_TOOLS, " | tools: ", "", text);
-    append_fact(run, RUN_NOT_UNDONE, " | ", "", text);
-    append_fact(run, RUN_DEGRADED, " | isolation: degraded (", "), see sandpiper doctor", text);
-    append_fact(run, RUN_PROTECTED_NOTE, " | workspace: ", "", text);
-    append_fact(run, RUN_PROTECTED_NEWS, " | changed settings: ",
-                " (programs outside the sandbox act on these files; tell the user)", text);
-    append_files(run, text);
-    append_fact(run, RUN_FILES_STAY, " | ", "", text);
-    append_fact(run, RUN_FILES_NOTE, " | ", "", text);
-    append_vars(run, text);
-    append_notes(run, text);
     if (run->pending == RUN_PENDING_MANY) {
         buf_append_text(text, " | changes: too many to count");
     } else if (run->pending > 0) {

@@ -30,6 +30,7 @@ class Structured(Case):
         ("run_python", {"code": "1 + 1"}, {"status": "ok", "result": "2"}),
         ("run_python", {"code": "import sys; print('o'); print('e', file=sys.stderr)"}, {"stdout": "o\n", "stderr": "e\n"}),
         ("run_python", {"code": "open('f.csv', 'w').write('x')\nz = 1"}, {"status": "ok"}),
+        ("run_python", {"code": "for i in range(40): globals()[f'v{i}'] = i"}, {"variables_more": 21}),
         ("run_python", {"code": "{}['k']"}, {"status": "error"}), ("run_python", {"code": "x ="}, {"status": "error"}),
         ("run_python", {"code": "import sys; sys.exit(3)"}, {"status": "exit", "exit_code": 3}),
         ("run_python", {"code": "import os; os.abort()"}, {"status": "crashed", "signal": 6}),

@@ -378,8 +378,7 @@ static void part_of_any_bytes_is_kept_to_its_size(void **)
 
 static void omitted_entries_are_counted_and_notes_come_last(void **)
 {
-    run->request.clamped = true;
-    run->request.timeout_ms = 2500;
+    put(RUN_CAPPED, "2.5");
     put(RUN_FILES_MORE, "7");
     put(RUN_VARS, "+a");
     put(RUN_VAR_KINDS, "int");
@@ -390,6 +389,35 @@ static void omitted_entries_are_counted_and_notes_come_last(void **)
     expect_status(
         "[ok 0 ms, no output | timeout_s: capped at 2.5 s | "
         "vars: +a int -b and 12 more | note: one; two]");
+}
+
+static void each_row_of_the_table_is_said_in_its_place(void **)
+{
+    for (enum run_fact fact = 0; fact < RUN_FACT_COUNT; fact++) {
+        put(fact, fact == RUN_FILES || fact == RUN_VARS ? "+1" : "1");
+    }
+    assert_int_equal(run_compose_status(run, &text), 0);
+    assert_int_equal(buf_append(&text, "", 1), 0);
+    const char *at = strstr(buf_bytes(&text), "state: ");
+    for (enum run_fact fact = 0; fact < RUN_FACT_COUNT; fact++) {
+        const struct run_row *row = &run_rows[fact];
+        const char *line = fact == RUN_LEFT_STATE ? row->otherwise : row->line;
+        char before[200];
+        if (!line) {
+            continue;
+        }
+        const char *place = strstr(line, "{}");
+        assert_non_null(place);
+        assert_true(row->kind == RUN_LIST || row->name || fact == RUN_CAPPED);
+        (void)snprintf(before, sizeof before, "%s%.*s", row->goes_on ? "" : " | ",
+                       (int)(place - line), line);
+        assert_non_null(at);
+        at = strstr(at, before);
+        if (!at) {
+            fail_msg("%s is not in its place in %s", before, buf_bytes(&text));
+        }
+        at += strlen(before);
+    }
 }
 
 enum { LONG = 1 << 20 };
@@ -413,7 +441,7 @@ static void parts_are_bounded_each_and_together(void **)
     static const char *const all[] = {
         "value",        "traceback",  "error_type", "error_message", "error_cell", "error_line",
         "where_source", "hint",       "file",       "file_size",     "file_kind",  "files_more",
-        "files_note",   "var",        "var_kind",   "vars_more",     "note",       "image",
+        "claims",       "var",        "var_kind",   "vars_more",     "note",       "image",
         "cpu_ms",       "peak_bytes", NULL};
     char *value = malloc(LONG);
     assert_non_null(value);
@@ -517,6 +545,7 @@ int main(void)
         RUN_TEST(each_failure_reports_the_state),
         RUN_TEST(reset_and_earlier_events_are_reported),
         RUN_TEST(many_new_files_are_counted),
+        RUN_TEST(each_row_of_the_table_is_said_in_its_place),
         RUN_TEST(guest_cannot_forge_a_status_line),
         RUN_TEST(result_has_output_then_value_then_hint_then_status),
         RUN_TEST(part_of_any_bytes_is_kept_to_its_size),

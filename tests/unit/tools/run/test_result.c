@@ -1,4 +1,4 @@
-#include "tools/run/structured.h"
+#include "tools/run/result.h"
 
 #include <string.h>
 
@@ -30,7 +30,7 @@ static json_t *structured(void)
 {
     struct schema_violation violations[4];
     json_auto_t *schema = schema_output("run_python");
-    json_t *object = structured_run(run, true);
+    json_t *object = result_structured(run, true);
     assert_non_null(schema);
     assert_non_null(object);
     if (schema_validate(schema, object, violations, 4) > 0) {
@@ -141,7 +141,7 @@ static void the_states_have_fields_of_their_own(void **)
     put(RUN_BACK, "back");
     put(RUN_SAVED, "saved");
     run_add_number(run, RUN_THREADS, 2);
-    (void)strcpy(run->request.save, "after");
+    put(RUN_SAVE_NAME, "after");
     put(RUN_SAVE_DROPPED, "old");
     put(RUN_GONE, "df, model");
     put(RUN_MEMORY, "memory: 900 of 1024 MiB in use");
@@ -174,6 +174,35 @@ static void the_states_have_fields_of_their_own(void **)
     assert_string_equal(text_of(checkpoint, "name"), "after");
     assert_non_null(text_of(checkpoint, "reason"));
     json_decref(object);
+}
+
+static void the_record_has_the_same_facts_as_texts(void **)
+{
+    put(RUN_THREADS, "2");
+    put(RUN_NOTES, "one");
+    put(RUN_NOTES, "two");
+    put(RUN_CAPPED, "3600");
+    put(RUN_ERROR_LINE, "7");
+    put(RUN_SAVED, "not saved");
+    put(RUN_SAVE_NAME, "after");
+    put(RUN_UNSAVED, "the call failed");
+    put(RUN_BACK, "back");
+    json_auto_t *result = json_object();
+    json_auto_t *saved = json_object();
+    json_auto_t *back = json_object();
+    result_set_facts(run, RESULT_RECORD, "", result);
+    result_set_facts(run, RESULT_RECORD, "checkpoint.", saved);
+    result_set_facts(run, RESULT_RECORD, "went_back.", back);
+    assert_int_equal(json_object_size(result), 3);
+    assert_string_equal(text_of(result, "threads_lost"), "2");
+    assert_string_equal(text_of(result, "error_line"), "7");
+    assert_int_equal(json_array_size(json_object_get(result, "notes")), 2);
+    assert_int_equal(json_object_size(saved), 3);
+    assert_string_equal(text_of(saved, "saved"), "not saved");
+    assert_string_equal(text_of(saved, "name"), "after");
+    assert_string_equal(text_of(saved, "why"), "the call failed");
+    assert_int_equal(json_object_size(back), 1);
+    assert_string_equal(text_of(back, "text"), "back");
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -229,6 +258,7 @@ int main(void)
         TEST(forged_parts_do_no_harm),
         TEST(an_exception_is_an_object),
         TEST(the_states_have_fields_of_their_own),
+        TEST(the_record_has_the_same_facts_as_texts),
         TEST(all_that_the_schema_names_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
