@@ -21,7 +21,6 @@
 #include "base/own.h"
 #include "base/word.h"
 #include "rpc/frame.h"
-#include "rpc/mcp.h"
 #include "rpc/message.h"
 #include "rpc/text.h"
 

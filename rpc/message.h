@@ -2,8 +2,17 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-#include "rpc/code.h"
+#include "rpc/call.h"
 #include "rpc/frame.h"
+
+/* A message whose params._meta has MCP_META_VERSION belongs to 2026-07-28 and is checked alone; all
+ * others belong to the generation that starts with initialize. */
+#define MCP_STATELESS_VERSION "2026-07-28"
+#define MCP_META_PREFIX "io.modelcontextprotocol/"
+#define MCP_META_VERSION MCP_META_PREFIX "protocolVersion"
+#define MCP_META_CAPABILITIES MCP_META_PREFIX "clientCapabilities"
+#define MCP_EXTENSION_TASKS MCP_META_PREFIX "tasks"
+#define MCP_EXTENSION_UI MCP_META_PREFIX "ui"
 
 /* Returns value if it can be a request id or a progress token: a string or an integer. Else
  * NULL. */

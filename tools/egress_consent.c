@@ -9,7 +9,6 @@
 #include "base/log.h"
 #include "base/own.h"
 #include "rpc/call.h"
-#include "rpc/code.h"
 #include "tools/box/tool.h"
 
 struct held_run {

@@ -7,7 +7,6 @@
 #include "base/loop.h"
 #include "base/own.h"
 #include "rpc/call.h"
-#include "rpc/code.h"
 #include "rpc/text.h"
 #include "sandbox/sandbox.h"
 #include "tools/box/tool.h"

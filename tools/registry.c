@@ -9,7 +9,6 @@
 #include "base/word.h"
 #include "record/record.h"
 #include "rpc/call.h"
-#include "rpc/code.h"
 #include "schema/schema.h"
 #include "tools/box/tool.h"
 #include "tools/cell_elicitations.h"

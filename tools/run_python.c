@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "rpc/call.h"
-#include "rpc/code.h"
 #include "tools/box/tool.h"
 #include "tools/content/content.h"
 #include "tools/egress_consent.h"

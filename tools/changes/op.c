@@ -7,7 +7,6 @@
 #include "base/buf.h"
 #include "base/own.h"
 #include "rpc/call.h"
-#include "rpc/code.h"
 #include "tools/changes/text.h"
 #include "tools/content/content.h"
 #include "tools/session/session.h"

@@ -9,7 +9,6 @@
 #include "base/buf.h"
 #include "base/own.h"
 #include "rpc/call.h"
-#include "rpc/code.h"
 #include "rpc/text.h"
 #include "tools/box/tool.h"
 #include "tools/content/content.h"

@@ -9,7 +9,6 @@
 #include "base/sha256.h"
 #include "base/word.h"
 #include "rpc/call.h"
-#include "rpc/code.h"
 #include "rpc/text.h"
 #include "tools/content/content.h"
 #include "tools/content/magic.h"

@@ -10,7 +10,6 @@
 #include "base/loop.h"
 #include "base/own.h"
 #include "rpc/call.h"
-#include "rpc/code.h"
 #include "tools/box/tool.h"
 #include "tools/content/content.h"
 #include "tools/jobs/jobs_internal.h"

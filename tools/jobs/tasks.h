@@ -8,7 +8,7 @@ struct job;
 struct rpc_call;
 
 /* A task is a job with a name, for clients that ask for its end by themselves
- * (rpc/mcp_tasks.c). */
+ * (rpc/mcp.c). */
 
 struct task {
     char id[56]; /* "job-3-" and 32 hexadecimal digits, which nobody can guess; empty: none */
