@@ -22,7 +22,7 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/own.h"
-#include "rpc/frame.h"
+#include "rpc/message.h"
 #include "rpc/peer.h"
 
 enum { CONN_READ_BYTES = 64 << 10, CONN_KEEP_BYTES = 1 << 20 };

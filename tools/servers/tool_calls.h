@@ -4,7 +4,7 @@
 #include <stdint.h>
 
 #include "base/loop.h"
-#include "rpc/scan.h"
+#include "rpc/text.h"
 #include "tools/servers/tool_elicitation.h"
 
 /* The calls at one tool server: they leave in their order, LIMIT_TOOL_CALLS at a time, and the

@@ -13,7 +13,6 @@
 #include "base/own.h"
 #include "base/word.h"
 #include "record/record.h"
-#include "rpc/scan.h"
 #include "rpc/text.h"
 #include "tools/run/run.h"
 #include "tools/servers/tool_approval.h"
