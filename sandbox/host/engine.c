@@ -90,19 +90,15 @@ static bool is_chrooted(void)
            (own.st_ino != first.st_ino || own.st_dev != first.st_dev);
 }
 
-void host_release_read(const char *release, uint64_t ret_numbers[3])
-{
-    for (unsigned i = 0; i < 3 && parse_digits(release, &ret_numbers[i], &release) == 0; i++) {
-        release += *release == '.';
-    }
-}
-
 bool host_counts_outside(void)
 {
     struct utsname kernel = {};
-    uint64_t number[3] = {};
+    uint64_t number[2] = {};
     (void)uname(&kernel);
-    host_release_read(kernel.release, number);
+    const char *release = kernel.release; /* "6.18.44-cloud" */
+    for (unsigned i = 0; i < 2 && parse_digits(release, &number[i], &release) == 0; i++) {
+        release += *release == '.';
+    }
     return number[0] > 0 && (number[0] < 5 || (number[0] == 5 && number[1] < 14));
 }
 

@@ -33,10 +33,6 @@ struct host {
     char program[256];  /* the server's own path; empty: unknown */
 };
 
-/* Reads uname(2)'s release: "6.18.44-cloud" is 6, 18, 44. A release candidate has no third number,
- * which stays as it is. */
-void host_release_read(const char *release, uint64_t ret_numbers[3]);
-
 /* RLIMIT_NPROC counts in each user namespace since Linux 5.14. */
 bool host_counts_outside(void);
 
