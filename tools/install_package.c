@@ -13,7 +13,6 @@
 #include "tools/consent.h"
 #include "tools/content/content.h"
 #include "tools/install/install.h"
-#include "tools/install/install_policy.h"
 #include "tools/install/requirement.h"
 #include "tools/session/session.h"
 

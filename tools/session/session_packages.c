@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "base/own.h"
 #include "tools/install/install.h"
-#include "tools/install/install_policy.h"
 #include "tools/install/requirement.h"
 #include "tools/session/session_internal.h"
 
