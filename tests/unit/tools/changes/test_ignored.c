@@ -1,4 +1,4 @@
-#include "tools/changes/ignored.h"
+#include "tools/changes/paths.h"
 
 #include <stdio.h>
 #include <string.h>
