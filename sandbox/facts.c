@@ -16,7 +16,6 @@
 #include "sandbox/host/host_facts.h"
 #include "sandbox/host/mounts.h"
 #include "sandbox/host/python.h"
-#include "sandbox/host/python_packages.h"
 #include "sandbox/interpreter/interpreter.h"
 #include "sandbox/packages/store.h"
 #include "sandbox/plan/plan.h"

@@ -14,7 +14,6 @@
 #include "sandbox/host/idmap.h"
 #include "sandbox/host/mounts.h"
 #include "sandbox/trust/directory.h"
-#include "sandbox/trust/overlap.h"
 #include "sandbox/trust/trust.h"
 
 /* A message to which errno would add nothing. */

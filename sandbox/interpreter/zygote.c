@@ -16,7 +16,7 @@
 #include "sandbox/packages/store.h"
 #include "sandbox/protocol/frames.h"
 #include "sandbox/protocol/packet.h"
-#include "sandbox/report/box_report.h"
+#include "sandbox/report/report.h"
 
 enum { ZYGOTE_DEATHS = 8 /* by the guest, before the sandbox is given up */ };
 

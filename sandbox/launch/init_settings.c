@@ -7,7 +7,7 @@
 #include "base/own.h"
 #include "base/parse.h"
 #include "sandbox/box/box.h"
-#include "sandbox/host/engine.h"
+#include "sandbox/host/host_facts.h"
 #include "sandbox/launch/launch.h"
 #include "sandbox/policy/filter.h"
 #include "sandbox/spec/spec.h"

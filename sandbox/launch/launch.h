@@ -11,9 +11,6 @@ extern const struct launched launch_none;
  * ret_child then holds what was made so far. */
 int launch_start(struct launched *ret_child, struct child_setup *setup, int group_fd,
                  const char *whose, struct fail *ret_fail);
-/* Lets the child continue. memory_fd: WIRE_MEMORY_FD, or -1. 0 or -errno */
-int launch_go(const struct launched *child, int memory_fd, const char *whose,
-              struct fail *ret_fail);
 /* Kills the child and closes what is open. Idempotent. */
 void launch_end(struct launched *child);
 

@@ -9,8 +9,8 @@
 #include "sandbox/workspace/names.h"
 #include "sandbox/workspace/walk.h"
 
-/* State that the parts of a walk share: walk.c finds names, git.c what git's configuration refers
- * to, cover.c mounts. */
+/* State that the parts of a walk share: walk.c finds names; cover.c finds what git's configuration
+ * refers to, and mounts. */
 
 enum {
     DIRECTORIES = 4096,
@@ -90,15 +90,6 @@ int walk_cover(struct walk *walk, struct spot spot);
  * targets. */
 bool walk_protect(struct walk *walk, const char *path, bool writable, bool want_directory);
 void walk_protect_any(struct walk *walk, const char *path);
-
-/* Resolves text as a program outside would whose working directory is directory (below the root).
- * Covers every symlink, and as writable every directory on the way, so that code cannot replace
- * them. False: nothing that code can write to. */
-bool walk_follow(struct walk *walk, const char *directory, const char *text, struct spot *ret_spot);
-
-/* Covers what text names as read-only and counts it. */
-bool walk_protect_named(struct walk *walk, const char *directory, const char *text,
-                        struct spot *ret_spot);
 
 /* Covers the rows of the git directory at path. */
 void walk_protect_git(struct walk *walk, const char *path);
