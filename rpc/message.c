@@ -1,7 +1,6 @@
 #include "rpc/message.h"
 
 #include <errno.h>
-#include <stdint.h>
 #include <string.h>
 
 #include "base/limits.h"

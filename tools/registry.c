@@ -16,7 +16,6 @@
 #include "tools/content/app_view.h"
 #include "tools/content/content.h"
 #include "tools/content/recorded.h"
-#include "tools/egress_consent.h"
 #include "tools/install/install.h"
 #include "tools/jobs/jobs.h"
 #include "tools/jobs/tasks.h"

@@ -3,8 +3,8 @@
 
 #include "rpc/call.h"
 #include "tools/box/tool.h"
+#include "tools/consent.h"
 #include "tools/content/content.h"
-#include "tools/egress_consent.h"
 #include "tools/jobs/jobs.h"
 #include "tools/order/order.h"
 #include "tools/run/recorded.h"

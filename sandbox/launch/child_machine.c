@@ -22,7 +22,6 @@
 #include "base/fd.h"
 #include "base/own.h"
 #include "base/parse.h"
-#include "sandbox/launch/child.h"
 #include "sandbox/plan/plan.h"
 #include "sandbox/protocol/selftest_record.h"
 

@@ -1,5 +1,3 @@
-#include "sandbox/limits/cgroup_place.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -25,7 +25,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -40,7 +39,7 @@
 #include "base/limits.h"
 #include "base/own.h"
 #include "sandbox/host/command.h"
-#include "sandbox/limits/cgroup_place.h"
+#include "sandbox/limits/cgroup.h"
 
 enum { LOOK_MS = 1, WORDS = 64, WORD_BYTES = 96 };
 

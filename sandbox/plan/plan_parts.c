@@ -16,7 +16,6 @@
 #include "sandbox/policy/filter.h"
 #include "sandbox/policy/landlock.h"
 #include "sandbox/policy/made_filters.h"
-#include "sandbox/spec/spec.h"
 
 const char *plan_keep(struct plan *plan, const char *fmt, ...)
 {

@@ -20,7 +20,6 @@
 
 #include "sandbox/policy/filter_parts.h"
 #include "sandbox/policy/landlock_abi.h"
-#include "sandbox/policy/syscalls.h"
 
 enum { TYPES = 16 }; /* flags are the bits above, socket(2) */
 

@@ -5,8 +5,6 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -20,7 +18,6 @@
 #include "sandbox/policy/filter.h"
 #include "sandbox/policy/filter_parts.h"
 #include "sandbox/policy/landlock.h"
-#include "sandbox/policy/syscalls.h"
 #include "sandbox/unprivileged/unprivileged.h"
 
 /* Landlock does not cover attributes: init changes them where the guest may write. */

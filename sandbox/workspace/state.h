@@ -6,8 +6,25 @@
 #include <sys/types.h>
 #include <time.h>
 
-#include "sandbox/workspace/names.h"
+#include "sandbox/workspace/protected.h"
 #include "sandbox/workspace/walk.h"
+
+/* The table behind protected.h, for sandbox/ only. Safe between clone and execve. */
+
+/* The git directory. Its rows are also found in git directories with other names (submodules). */
+#define PROTECTED_GIT ".git"
+
+/* The rows of a git repository without .git; NULL ends them. */
+extern const char *const protected_bare[];
+
+/* Whether name is the row's first component; *ret_rest: the rest of the row, "" if it has one
+ * component. Case-insensitive. */
+bool protected_begins(unsigned row, const char *name, const char **ret_rest);
+
+static inline bool protected_is_open(uint64_t open, unsigned row)
+{
+    return open & 1ULL << row;
+}
 
 /* State that the parts of a walk share: walk.c finds names; cover.c finds what git's configuration
  * refers to, and mounts. */
