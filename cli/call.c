@@ -13,7 +13,7 @@
 #include "cli/options.h"
 #include "cli/own_client.h"
 #include "cli/terminal.h"
-#include "rpc/code.h"
+#include "rpc/call.h"
 #include "rpc/text.h"
 #include "tools/tools.h"
 

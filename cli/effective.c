@@ -7,7 +7,7 @@
 #include "cli/commands.h"
 #include "cli/flags.h"
 #include "rpc/text.h"
-#include "tools/install/index_url.h"
+#include "tools/install/install_request.h"
 
 /* The value as it was given, without a password that may be in it. */
 static const char *shown_value(const struct flag *flag, const char *value, struct index_url *url)

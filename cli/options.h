@@ -6,7 +6,7 @@
 #include "record/record.h"
 #include "sandbox/sandbox.h"
 #include "tools/install/install_config.h"
-#include "tools/servers/tools_file.h"
+#include "tools/servers/grants.h"
 #include "tools/tools.h"
 
 /* The command line. */

@@ -20,8 +20,6 @@
 #include "base/loop.h"
 #include "base/own.h"
 #include "base/word.h"
-#include "rpc/frame.h"
-#include "rpc/mcp.h"
 #include "rpc/message.h"
 #include "rpc/text.h"
 

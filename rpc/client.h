@@ -2,7 +2,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-#include "rpc/scan.h"
+#include "rpc/text.h"
 
 struct loop;
 

@@ -22,10 +22,7 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/own.h"
-#include "rpc/call_table.h"
-#include "rpc/dispatch.h"
-#include "rpc/frame.h"
-#include "rpc/mcp.h"
+#include "rpc/message.h"
 #include "rpc/peer.h"
 
 enum { CONN_READ_BYTES = 64 << 10, CONN_KEEP_BYTES = 1 << 20 };
@@ -164,7 +161,7 @@ static enum conn_progress conn_dispatch(struct rpc_conn *conn)
 static void conn_end(struct rpc_conn *conn)
 {
     conn_set_state(conn, CONN_ENDING);
-    mcp_discover_finish(&conn->peer);
+    mcp_finish(&conn->peer);
 }
 
 static enum conn_progress conn_step(struct rpc_conn *conn)

@@ -1,12 +1,17 @@
-#include "rpc/dispatch.h"
-
+/* The lines of a client: which of its requests are admitted, by the generation of the protocol that
+ * they belong to, and which method carries them out.
+ *
+ * The revisions 2024-11-05 to 2025-11-25 have one initialize for the process, then requests that
+ * rely on it. notifications/initialized is never required, and a second initialize replaces the
+ * first. 2026-07-28 has no initialize: each request names its version and is checked alone. */
+#include <stdint.h>
 #include <string.h>
 
 #include "base/limits.h"
 #include "base/log.h"
-#include "rpc/call_table.h"
-#include "rpc/elicitation.h"
-#include "rpc/mcp.h"
+#include "base/own.h"
+#include "rpc/peer.h"
+#include "rpc/text.h"
 
 static void dispatch_notification(struct rpc_peer *peer, const struct message *message)
 {
@@ -19,104 +24,174 @@ static void dispatch_notification(struct rpc_peer *peer, const struct message *m
     }
 }
 
-static void dispatch_request(struct rpc_peer *peer, struct rpc_request *request)
+/* Whether meta has a key of the later generation: its sender forgot the version. */
+static bool has_client_key(const json_t *meta)
 {
-    if (call_find(peer, request->id)) {
-        peer_refuse(peer, request, RPC_INVALID_REQUEST,
-                    "Invalid request: a request with this id is in flight", NULL);
+    static const char prefix[] = MCP_META_PREFIX "client";
+    json_t *object = (json_t *)(uintptr_t)meta; /* jansson's iterators take no const */
+    const char *key = NULL;
+    json_t *value = NULL;
+    json_object_foreach (object, key, value) {
+        if (strncmp(key, prefix, sizeof prefix - 1) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Returns whether the call may go on; if not, has refused it. */
+static bool admit_stateful(struct rpc_call *call, const char *method, const json_t *meta)
+{
+    const struct rpc_peer *peer = call->peer;
+    call->can_elicit = peer->can_elicit;
+    call->has_ui = peer->has_ui;
+    call->has_structured = peer->version >= MCP_VERSION_2025_06_18;
+    if (has_client_key(meta)) {
+        return call_refuse(call, RPC_INVALID_PARAMS,
+                           "Invalid _meta: " MCP_META_VERSION " is required", NULL);
+    }
+    if (peer->version == MCP_VERSION_NONE && strcmp(method, "initialize") != 0 &&
+        strcmp(method, "ping") != 0) {
+        return call_refuse(
+            call, RPC_INVALID_PARAMS,
+            "Request lacks _meta (2026-07-28) and no initialize was received (2025-11-25 "
+            "and earlier)",
+            NULL);
+    }
+    return true;
+}
+
+/* The same of 2026-07-28. */
+static bool admit_stateless(struct rpc_call *call, const json_t *params, const json_t *meta)
+{
+    const json_t *version = json_object_get(meta, MCP_META_VERSION);
+    const json_t *capabilities = json_object_get(meta, MCP_META_CAPABILITIES);
+    call->is_stateless = true;
+    if (!json_is_string(version) || !json_is_object(capabilities)) {
+        return call_refuse(call, RPC_INVALID_PARAMS,
+                           "Invalid _meta: " MCP_META_VERSION " (string) and " MCP_META_CAPABILITIES
+                           " (object) are required",
+                           NULL);
+    }
+    const char *text = rpc_text_plain(version);
+    if (!text || strcmp(text, MCP_STATELESS_VERSION) != 0) {
+        json_auto_t *data =
+            json_pack("{s:[s], s:O}", "supported", MCP_STATELESS_VERSION, "requested", version);
+        return call_refuse(call, RPC_UNSUPPORTED_VERSION, "Unsupported protocol version", data);
+    }
+    json_t *responses = json_object_get(params, "inputResponses");
+    if (responses && !json_is_object(responses)) {
+        return call_refuse(call, RPC_INVALID_PARAMS,
+                           "Invalid params: inputResponses must be an object", NULL);
+    }
+    json_t *state = json_object_get(params, "requestState");
+    if (state && !json_is_null(state) && !rpc_text_plain(state)) { /* else it would run anew */
+        return call_refuse(call, RPC_INVALID_PARAMS,
+                           "Invalid params: requestState must be a string, as it was sent", NULL);
+    }
+    call->input_responses = json_incref(responses);
+    call->request_state = json_incref(state);
+    call->can_elicit = elicitation_is_declared(capabilities);
+    call->has_tasks = json_is_object(
+        json_object_get(json_object_get(capabilities, "extensions"), MCP_EXTENSION_TASKS));
+    call->has_ui = mcp_ui_declared(call->peer, capabilities);
+    call->has_structured = true;
+    return true;
+}
+
+static void dispatch_call(struct rpc_call *call, const char *name, const json_t *params)
+{
+    if (params && !json_is_object(params)) {
+        (void)call_refuse(call, RPC_INVALID_PARAMS, "Invalid params: must be an object", NULL);
         return;
     }
-    if (request->params && !json_is_object(request->params)) {
-        peer_refuse(peer, request, RPC_INVALID_PARAMS, "Invalid params: must be an object", NULL);
-        return;
-    }
-    const json_t *meta = json_object_get(request->params, "_meta");
+    const json_t *meta = json_object_get(params, "_meta");
     /* A token of another type: sends no progress, the request itself is valid. */
-    request->context.progress_token = json_incref(rpc_id(json_object_get(meta, "progressToken")));
-    bool admitted = json_object_get(meta, MCP_META_VERSION)
-                        ? mcp_discover_admit(peer, request, meta)
-                        : mcp_handshake_admit(peer, request, meta);
+    call->progress_token = json_incref(rpc_id(json_object_get(meta, "progressToken")));
+    bool admitted = json_object_get(meta, MCP_META_VERSION) ? admit_stateless(call, params, meta)
+                                                            : admit_stateful(call, name, meta);
     if (!admitted) {
         return;
     }
-    const struct rpc_method *method = request->context.era->methods;
-    while (method->name && strcmp(method->name, request->method) != 0) {
-        method++;
+    for (const struct rpc_method *method = mcp_methods; method->name; method++) {
+        if (strcmp(method->name, name) == 0 &&
+            (call->is_stateless ? method->is_stateless : method->is_stateful)) {
+            method->fn(call, params);
+            return;
+        }
     }
-    if (!method->name) {
-        peer_refuse(peer, request, RPC_METHOD_NOT_FOUND, "Method not found", NULL);
-        return;
-    }
-    method->fn(peer, request);
+    (void)call_refuse(call, RPC_METHOD_NOT_FOUND, "Method not found", NULL);
 }
 
 static void dispatch_message(struct rpc_peer *peer, json_t *value, struct rpc_batch *batch)
 {
     struct message message;
     message_classify(value, &message);
-    if (message.kind == MESSAGE_REQUEST || message.kind == MESSAGE_INVALID) {
-        struct rpc_request request = {
-            .id = json_incref(message.id), .method = message.method, .params = message.params};
-        if (batch) {
-            rpc_batch_join(batch, &request);
-        }
-        if (message.kind == MESSAGE_INVALID) {
-            peer_refuse(peer, &request, RPC_INVALID_REQUEST, message.problem, NULL);
-        } else {
-            log_trace("rpc", "request method=%s", message.method);
-            dispatch_request(peer, &request);
-        }
+    const struct rpc_call line = {.peer = peer, .id = message.id, .batch = batch};
+    if (message.kind == MESSAGE_INVALID) {
+        call_send_error(&line, RPC_INVALID_REQUEST, message.problem, NULL);
     } else if (message.kind == MESSAGE_NOTIFICATION) {
         dispatch_notification(peer, &message);
     } else if (message.kind == MESSAGE_RESPONSE) {
         elicitation_receive(peer, message.id, json_object_get(value, "result"));
+    } else if (call_find(peer, message.id)) {
+        call_send_error(&line, RPC_INVALID_REQUEST,
+                        "Invalid request: a request with this id is in flight", NULL);
+    } else {
+        log_trace("rpc", "request method=%s", message.method);
+        struct rpc_call *call = call_new(&line);
+        if (call) {
+            dispatch_call(call, message.method, message.params);
+        }
     }
 }
 
-static void dispatch_batch(struct rpc_peer *peer, json_t *array)
+static void dispatch_batch(const struct rpc_call *line, json_t *array)
 {
-    struct rpc_request whole = {};
+    struct rpc_peer *peer = line->peer;
     size_t size = json_array_size(array);
     if (peer->version != MCP_VERSION_2025_03_26) {
-        peer_refuse(peer, &whole, RPC_INVALID_REQUEST,
-                    "Invalid request: batches are not part of this protocol version", NULL);
+        call_send_error(line, RPC_INVALID_REQUEST,
+                        "Invalid request: batches are not part of this protocol version", NULL);
         return;
     }
     if (size == 0 || size > LIMIT_BATCH_MESSAGES) {
-        peer_refuse(peer, &whole, RPC_INVALID_REQUEST,
-                    size == 0 ? "Invalid request: empty batch" : "Invalid request: batch too long",
-                    NULL);
+        call_send_error(
+            line, RPC_INVALID_REQUEST,
+            size == 0 ? "Invalid request: empty batch" : "Invalid request: batch too long", NULL);
         return;
     }
-    struct rpc_batch *batch = rpc_batch_new();
+    struct rpc_batch *batch = call_batch_new();
     if (!batch) {
-        peer_refuse(peer, &whole, RPC_INTERNAL_ERROR, "Out of memory", NULL);
+        call_send_error(line, RPC_INTERNAL_ERROR, "Out of memory", NULL);
         return;
     }
     for (size_t i = 0; i < size; i++) {
         dispatch_message(peer, json_array_get(array, i), batch);
     }
-    rpc_batch_close(peer, batch);
+    call_batch_close(peer, batch);
 }
 
-void dispatch_line(struct rpc_peer *peer, struct span line)
+void dispatch_line(struct rpc_peer *peer, struct span text)
 {
-    struct rpc_request whole = {};
+    struct rpc_call line = {.peer = peer};
     enum rpc_code code = RPC_PARSE_ERROR;
     const char *problem = NULL;
-    json_auto_t *value = message_parse(line, &code, &problem, &whole.id);
+    json_auto_t *value = message_parse(text, &code, &problem, &line.id);
     if (!value) {
-        peer_refuse(peer, &whole, (int)code, problem, NULL);
+        call_send_error(&line, (int)code, problem, NULL);
     } else if (json_is_array(value)) {
-        dispatch_batch(peer, value);
+        dispatch_batch(&line, value);
     } else {
         dispatch_message(peer, value, NULL);
     }
+    json_decref(line.id);
 }
 
 void dispatch_too_long(struct rpc_peer *peer, struct span outline)
 {
-    struct rpc_request whole = {.id = message_rescue_id(outline)};
-    peer_refuse(peer, &whole, RPC_INVALID_REQUEST,
-                "Invalid request: the line is longer than 16 MiB", NULL);
+    json_auto_t *id = message_rescue_id(outline);
+    const struct rpc_call line = {.peer = peer, .id = id};
+    call_send_error(&line, RPC_INVALID_REQUEST, "Invalid request: the line is longer than 16 MiB",
+                    NULL);
 }

@@ -1,18 +1,13 @@
-/* Elicitations of calls that wait. Each era of the protocol sends them in its own way: as a request
- * of ours, or as a result after which the client repeats the call. */
-#include "rpc/elicitation.h"
-
+/* Elicitations of calls that wait. Each generation of the protocol has its own way to ask the user:
+ * by a request of ours, or by a result after which the client repeats the call. */
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "base/limits.h"
+#include "base/own.h"
+#include "rpc/peer.h"
 #include "rpc/text.h"
-
-json_t *elicitation_request(const struct rpc_elicitation *elicitation)
-{
-    return json_pack("{s:s, s:{s:o, s:O}}", "method", "elicitation/create", "params", "message",
-                     rpc_text(elicitation->message, strlen(elicitation->message)),
-                     "requestedSchema", elicitation->schema);
-}
 
 bool elicitation_is_declared(const json_t *capabilities)
 {
@@ -22,7 +17,8 @@ bool elicitation_is_declared(const json_t *capabilities)
                                            json_is_object(json_object_get(elicitation, "form")));
 }
 
-void elicitation_report(const json_t *result, rpc_elicitation_fn fn, void *arg)
+/* Calls fn with what an ElicitResult says. result: borrowed, may be NULL or anything. */
+static void report(const json_t *result, rpc_elicitation_fn fn, void *arg)
 {
     static const struct {
         const char *action;
@@ -59,51 +55,92 @@ void elicitation_receive(struct rpc_peer *peer, const json_t *id, const json_t *
         if (json_equal(call->elicitation.id, id)) {
             struct call_elicitation elicitation = elicitation_take(call);
             json_decref(elicitation.id);
-            elicitation_report(result, elicitation.fn, elicitation.arg);
+            report(result, elicitation.fn, elicitation.arg);
             return;
         }
     }
 }
 
-void elicitation_drop(struct rpc_peer *peer, struct rpc_call *call)
+void elicitation_drop(struct rpc_call *call)
 {
     struct call_elicitation elicitation = elicitation_take(call);
-    if (elicitation.id && peer) { /* without memory, the dialogue may stay open */
-        (void)peer_notify(peer, "notifications/cancelled",
+    if (elicitation.id && call->peer) { /* without memory, the dialogue may stay open */
+        (void)peer_notify(call->peer, "notifications/cancelled",
                           json_pack("{s:O}", "requestId", elicitation.id));
     }
     json_decref(elicitation.id);
 }
 
-bool elicitation_give_up(struct rpc_peer *peer, struct rpc_call *call)
+bool elicitation_give_up(struct rpc_call *call)
 {
     rpc_elicitation_fn fn = call->elicitation.fn;
     void *arg = call->elicitation.arg;
-    elicitation_drop(peer, call);
+    elicitation_drop(call);
     if (fn) {
         fn(arg, RPC_ELICITATION_NONE, NULL);
     }
     return fn != NULL;
 }
 
-bool rpc_call_can_elicit(const struct rpc_call *call)
+static void expired(void *arg)
 {
-    return !call->cancelled && call->request.context.can_elicit;
+    (void)elicitation_give_up(arg);
 }
 
-bool rpc_call_elicits_meanwhile(const struct rpc_call *call)
+/* New: method and params of elicitation/create, or NULL when out of memory. */
+static json_t *request_of(const struct rpc_elicitation *elicitation)
 {
-    return rpc_call_can_elicit(call) && call->request.context.era->elicits_meanwhile;
+    return json_pack("{s:s, s:{s:o, s:O}}", "method", "elicitation/create", "params", "message",
+                     rpc_text(elicitation->message, strlen(elicitation->message)),
+                     "requestedSchema", elicitation->schema);
 }
 
-const char *rpc_call_state(const struct rpc_call *call)
+/* Sends a request of ours to the client, while the call waits. */
+static void elicit_by_request(struct rpc_call *call, const struct rpc_elicitation *elicitation,
+                              rpc_elicitation_fn fn, void *arg)
 {
-    return rpc_text_plain(call->request.context.request_state);
+    struct rpc_peer *peer = call->peer;
+    size_t before = buf_size(&peer->out);
+    char id[32];
+    (void)snprintf(id, sizeof id, "ask-%u", ++peer->elicitations);
+    json_auto_t *name = json_string(id);
+    json_auto_t *request = request_of(elicitation);
+    if (!name || !request || json_object_set(request, "id", name) < 0 ||
+        json_object_set_new(request, "jsonrpc", json_string("2.0")) < 0 ||
+        rpc_text_dump(&peer->out, request) < 0 || buf_append(&peer->out, "\n", 1) < 0) {
+        buf_cut(&peer->out, before);
+        fn(arg, RPC_ELICITATION_NONE, NULL);
+        return;
+    }
+    call->elicitation.id = take_ptr(name);
+    call->elicitation.fn = fn;
+    call->elicitation.arg = arg;
+    loop_timer_in(peer->loop, &call->elicitation.timer, LIMIT_ELICITATION_MS, expired, call);
+    peer->written(peer->arg);
 }
 
-void rpc_call_withdraw(struct rpc_call *call)
+/* Ends the call with the elicitation: the client repeats it with its user's response. A task gets
+ * that by tasks/update. */
+static void elicit_by_result(struct rpc_call *call, const struct rpc_elicitation *elicitation,
+                             rpc_elicitation_fn fn, void *arg)
 {
-    elicitation_drop(call->peer, call);
+    const json_t *said = json_object_get(call->input_responses, elicitation->key);
+    if (said) {
+        report(said, fn, arg);
+        return;
+    }
+    json_t *input = json_pack("{s:o}", elicitation->key, request_of(elicitation));
+    if (call->gets_task) {
+        json_decref(call->input);
+        call->input = input;
+        fn(arg, RPC_ELICITATION_LATER, NULL);
+        return;
+    }
+    json_t *result = input ? json_pack("{s:s, s:o, s:s*}", "resultType", "input_required",
+                                       "inputRequests", input, "requestState", elicitation->state)
+                           : NULL;
+    fn(arg, RPC_ELICITATION_LATER, NULL);
+    call_respond(call, result, MCP_KEEP_UNSAID);
 }
 
 void rpc_call_elicit(struct rpc_call *call, const struct rpc_elicitation *elicitation,
@@ -111,8 +148,28 @@ void rpc_call_elicit(struct rpc_call *call, const struct rpc_elicitation *elicit
 {
     assert(!call->elicitation.fn);
     if (rpc_call_can_elicit(call)) {
-        call->request.context.era->elicit(call, elicitation, fn, arg);
+        (call->is_stateless ? elicit_by_result : elicit_by_request)(call, elicitation, fn, arg);
     } else {
         fn(arg, RPC_ELICITATION_NONE, NULL);
     }
+}
+
+bool rpc_call_can_elicit(const struct rpc_call *call)
+{
+    return !call->cancelled && call->can_elicit;
+}
+
+bool rpc_call_elicits_meanwhile(const struct rpc_call *call)
+{
+    return rpc_call_can_elicit(call) && !call->is_stateless;
+}
+
+const char *rpc_call_state(const struct rpc_call *call)
+{
+    return rpc_text_plain(call->request_state);
+}
+
+void rpc_call_withdraw(struct rpc_call *call)
+{
+    elicitation_drop(call);
 }

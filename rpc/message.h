@@ -1,9 +1,20 @@
 #pragma once
 #include <jansson.h>
 #include <stdbool.h>
+#include <stddef.h>
 
-#include "rpc/code.h"
-#include "rpc/frame.h"
+#include "base/buf.h"
+#include "rpc/call.h"
+#include "rpc/text.h"
+
+/* A message whose params._meta has MCP_META_VERSION belongs to 2026-07-28 and is checked alone; all
+ * others belong to the generation that starts with initialize. */
+#define MCP_STATELESS_VERSION "2026-07-28"
+#define MCP_META_PREFIX "io.modelcontextprotocol/"
+#define MCP_META_VERSION MCP_META_PREFIX "protocolVersion"
+#define MCP_META_CAPABILITIES MCP_META_PREFIX "clientCapabilities"
+#define MCP_EXTENSION_TASKS MCP_META_PREFIX "tasks"
+#define MCP_EXTENSION_UI MCP_META_PREFIX "ui"
 
 /* Returns value if it can be a request id or a progress token: a string or an integer. Else
  * NULL. */
@@ -50,3 +61,31 @@ int message_write_error(struct buf *out, const json_t *id, int code, const char 
 /* id: NULL: a notification. params: NULL: none. */
 int message_write_request(struct buf *out, const json_t *id, const char *method,
                           const json_t *params);
+
+/* --- lines --- */
+
+/* Cuts a byte stream into lines. Starts zeroed. */
+struct frame {
+    struct buf in;
+    size_t scanned; /* leading bytes known to hold no LF: a long line is searched only once */
+    size_t taken;   /* leading bytes of the last line handed out */
+    bool started;   /* past the place where a byte order mark may be */
+    bool skipping;  /* inside a line that is too long, its start already dropped */
+    struct scan_outline outline; /* of that line */
+};
+
+enum frame_result {
+    FRAME_NONE,     /* more bytes are needed */
+    FRAME_LINE,     /* *ret_line is set */
+    FRAME_TOO_LONG, /* a line of more than max bytes was dropped; *ret_line is its outline */
+};
+
+void frame_done(struct frame *frame);
+
+/* Where the next bytes go: space for at least size. 0 or -ENOMEM. Invalidates the last line. */
+int frame_reserve(struct frame *frame, size_t size, char **ret_space);
+void frame_commit(struct frame *frame, size_t size);
+
+/* The next line that is not blank, without its LF or CRLF, borrowed until the next frame_ call.
+ * at_end: no more bytes will come, so a last line without LF counts. */
+enum frame_result frame_next(struct frame *frame, size_t max, bool at_end, struct span *ret_line);

@@ -15,7 +15,6 @@
 #include "sandbox/policy/filter.h"
 #include "sandbox/programs/program.h"
 #include "sandbox/protocol/apply_journal.h"
-#include "sandbox/protocol/apply_protocol.h"
 #include "sandbox/protocol/packet.h"
 
 struct apply {

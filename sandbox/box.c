@@ -29,8 +29,8 @@
 #include "sandbox/interpreter/interpreter.h"
 #include "sandbox/launch/launch.h"
 #include "sandbox/packages/store.h"
-#include "sandbox/report/box_report.h"
 #include "sandbox/report/isolation.h"
+#include "sandbox/report/report.h"
 #include "sandbox/trust/trust.h"
 #include "sandbox/unprivileged/unprivileged.h"
 

@@ -16,11 +16,9 @@
 #include "sandbox/box.h"
 #include "sandbox/box/box.h"
 #include "sandbox/box_files.h"
-#include "sandbox/host/engine.h"
 #include "sandbox/host/host_facts.h"
 #include "sandbox/host/mounts.h"
 #include "sandbox/host/python.h"
-#include "sandbox/host/python_packages.h"
 #include "sandbox/interpreter/interpreter.h"
 #include "sandbox/packages/store.h"
 #include "sandbox/plan/plan.h"
@@ -46,47 +44,16 @@ __attribute__((format(printf, 4, 5))) static void add(struct facts *facts, const
     va_end(args);
 }
 
-/* Bugs by which an unprivileged process wrote to the page cache, which read-only mounts share with
- * the host, and the first fixed release of each branch at kernel.org. Distributions backport fixes
- * without changing these numbers. */
-#define COPY_FAIL "CVE-2026-31431 (Copy Fail)"
-#define DIRTY_PIPE "CVE-2022-0847 (Dirty Pipe)"
-static const struct {
-    const char *bug;
-    uint64_t major, minor, fixed;
-} fixes[] = {
-    {DIRTY_PIPE, 5, 10, 102}, {DIRTY_PIPE, 5, 15, 25}, {DIRTY_PIPE, 5, 16, 11},
-    {COPY_FAIL, 6, 18, 22},   {COPY_FAIL, 6, 19, 12},
-};
-
+/* Which releases have the fixes only a distribution knows: it backports them. */
 static void add_kernel(struct facts *facts)
 {
     struct utsname kernel = {};
-    uint64_t number[3] = {};
-    const char *bug = NULL;
     (void)uname(&kernel);
-    host_release_read(kernel.release, number);
-    bool fixed = number[0] >= 7;
-    for (unsigned i = 0; i < sizeof fixes / sizeof *fixes; i++) {
-        if (number[0] == fixes[i].major && number[1] == fixes[i].minor) {
-            fixed = number[2] >= fixes[i].fixed && strcmp(fixes[i].bug, COPY_FAIL) == 0;
-            bug = number[2] >= fixes[i].fixed ? NULL : fixes[i].bug;
-        }
-    }
-    if (bug) {
-        add(facts, "kernel", true,
-            "%s is older than the release that fixes %s: update it, unless your distribution has "
-            "backported the fix; the filters refuse the calls that are known to reach the bug",
-            kernel.release, bug);
-    } else if (fixed) {
-        add(facts, "kernel", false, "%s has the fixes for the known page cache bugs",
-            kernel.release);
-    } else {
-        add(facts, "kernel", false,
-            "%s: ask your distribution whether " COPY_FAIL
-            " is fixed in it; the filters refuse the calls that are known to reach the bug",
-            kernel.release);
-    }
+    add(facts, "kernel", false,
+        "%s: keep it updated; by bugs such as CVE-2022-0847 (Dirty Pipe) and CVE-2026-31431 (Copy "
+        "Fail), processes wrote to files of the host that mounts show read-only. The filters "
+        "refuse the calls that are known to reach these two",
+        kernel.release);
 }
 
 static void add_identity(struct facts *facts, const struct plan *plan)

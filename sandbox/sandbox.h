@@ -6,7 +6,7 @@
 #include "sandbox/egress/box_egress.h"
 #include "sandbox/egress/policy.h"
 #include "sandbox/host/mounts.h"
-#include "sandbox/host/python_packages.h"
+#include "sandbox/host/python.h"
 #include "sandbox/installer/installer.h"
 #include "sandbox/interpreter/session.h"
 #include "sandbox/limits/cgroup.h"

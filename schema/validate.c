@@ -10,6 +10,138 @@
 #include "schema/keyword.h"
 #include "schema/schema.h"
 
+static const struct {
+    const char *name;
+    const char *article;
+} types[KEYWORD_TYPE_COUNT] = {
+    [KEYWORD_TYPE_ANY] = {"", "any value"},
+    [KEYWORD_TYPE_ARRAY] = {"array", "an array"},
+    [KEYWORD_TYPE_BOOLEAN] = {"boolean", "true or false"},
+    [KEYWORD_TYPE_INTEGER] = {"integer", "an integer"},
+    [KEYWORD_TYPE_NUMBER] = {"number", "a number"},
+    [KEYWORD_TYPE_OBJECT] = {"object", "an object"},
+    [KEYWORD_TYPE_STRING] = {"string", "a string"},
+};
+
+enum keyword_type keyword_type(const json_t *schema)
+{
+    const char *name = json_string_value(json_object_get(schema, "type"));
+    for (unsigned i = KEYWORD_TYPE_ANY + 1; name && i < KEYWORD_TYPE_COUNT; i++) {
+        if (strcmp(types[i].name, name) == 0) {
+            return (enum keyword_type)i;
+        }
+    }
+    return KEYWORD_TYPE_ANY;
+}
+
+const char *keyword_type_article(enum keyword_type type)
+{
+    return types[type].article;
+}
+
+/* From 2^53 on each double is a whole number. */
+static bool is_whole(double value)
+{
+    return value <= -0x1p53 || value >= 0x1p53 || (double)(int64_t)value == value;
+}
+
+bool keyword_type_matches(enum keyword_type type, const json_t *value)
+{
+    switch (type) {
+    case KEYWORD_TYPE_ARRAY:
+        return json_is_array(value);
+    case KEYWORD_TYPE_BOOLEAN:
+        return json_is_boolean(value);
+    case KEYWORD_TYPE_INTEGER: /* 3.0 is an integer too, JSON Schema 2020-12 section 4.2.3 */
+        return json_is_integer(value) || (json_is_real(value) && is_whole(json_real_value(value)));
+    case KEYWORD_TYPE_NUMBER:
+        return json_is_number(value);
+    case KEYWORD_TYPE_OBJECT:
+        return json_is_object(value);
+    case KEYWORD_TYPE_STRING:
+        return json_is_string(value);
+    case KEYWORD_TYPE_ANY:
+    case KEYWORD_TYPE_COUNT:
+        break;
+    }
+    return true;
+}
+
+bool keyword_requires(const json_t *schema, const char *key)
+{
+    size_t i = 0;
+    const json_t *name = NULL;
+    json_array_foreach (json_object_get(schema, "required"), i, name) {
+        if (strcmp(json_string_value(name), key) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+enum { NEAR_WORD = 64, NEAR_DISTANCE = 2, NEAR_PART = 3 };
+
+/* Levenshtein distance; both words shorter than NEAR_WORD. */
+static unsigned near_distance(const char *a, const char *b)
+{
+    unsigned row[NEAR_WORD + 1];
+    size_t b_size = strlen(b);
+    for (unsigned j = 0; j <= b_size; j++) {
+        row[j] = j;
+    }
+    for (unsigned i = 0; a[i]; i++) {
+        unsigned diagonal = row[0];
+        row[0] = i + 1;
+        for (size_t j = 0; j < b_size; j++) {
+            unsigned best = diagonal + (a[i] != b[j]);
+            diagonal = row[j + 1];
+            best = row[j] + 1 < best ? row[j] + 1 : best;
+            best = diagonal + 1 < best ? diagonal + 1 : best;
+            row[j + 1] = best;
+        }
+    }
+    return row[b_size];
+}
+
+/* Whether one word contains the other, as "file_path" and "path". */
+static bool near_part(const char *a, const char *b)
+{
+    return strlen(a) >= NEAR_PART && strlen(b) >= NEAR_PART &&
+           (strcasestr(a, b) || strcasestr(b, a));
+}
+
+const char *near_key(const json_t *object, const char *word)
+{
+    if (strlen(word) >= NEAR_WORD) {
+        return NULL;
+    }
+    const char *best = NULL;
+    bool ties = false; /* "text" is as near to old_text as to new_text: it means neither */
+    unsigned best_score = NEAR_DISTANCE + 1;
+    void *at = json_object_iter((json_t *)(uintptr_t)object);
+    for (; at; at = json_object_iter_next((json_t *)(uintptr_t)object, at)) {
+        const char *key = json_object_iter_key(at);
+        if (strlen(key) >= NEAR_WORD) {
+            continue;
+        }
+        size_t longer =
+            strlen(key) > strlen(word) ? strlen(key) - strlen(word) : strlen(word) - strlen(key);
+        unsigned score = longer > NEAR_DISTANCE ? NEAR_DISTANCE + 1 : near_distance(word, key);
+        if (near_part(word, key) && score > NEAR_DISTANCE) {
+            score = NEAR_DISTANCE;
+        }
+        /* Where more than half of the letters are wrong, the words have nothing in common. */
+        if (score < best_score && 2UL * score <= strlen(word)) {
+            best = key;
+            best_score = score;
+            ties = false;
+        } else if (score == best_score && near_part(word, key)) {
+            ties = true;
+        }
+    }
+    return ties ? NULL : best;
+}
+
 /* Where the validation is: it checks the value at pointer. */
 struct check {
     struct schema_violation *violations;

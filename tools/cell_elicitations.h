@@ -1,6 +1,6 @@
 #pragma once
 #include "base/loop.h"
-#include "tools/servers/cell_elicitation.h"
+#include "tools/servers/tool_calls.h"
 
 /* --tools: asks the user, through the client, what a cell waits for: whether a call of a tool may
  * leave, and what a tool server wants to know. One at a time. Clients of MCP 2026-07-28 can be

@@ -11,8 +11,8 @@
 #include "tools/content/app_view.h"
 #include "tools/content/mounts.h"
 #include "tools/install/install.h"
-#include "tools/install/install_policy.h"
-#include "tools/servers/tools_file.h"
+#include "tools/install/requirement.h"
+#include "tools/servers/grants.h"
 
 /* Space in a tool's description for what the flags decide: the whole may have 1,024 characters. */
 enum { HOSTS_SHOWN = 4, NETWORK_BYTES = 400, NETWORK_BRIEF_BYTES = 80, DATA_BYTES = 84 };

@@ -2,10 +2,9 @@
 #include <string.h>
 
 #include "rpc/call.h"
-#include "rpc/code.h"
 #include "tools/box/tool.h"
+#include "tools/consent.h"
 #include "tools/content/content.h"
-#include "tools/egress_consent.h"
 #include "tools/jobs/jobs.h"
 #include "tools/order/order.h"
 #include "tools/run/recorded.h"

@@ -11,8 +11,8 @@ import candidates
 import confine
 import failures
 import sources
+from candidates import by_import
 from failures import Failure
-from names import by_import
 from pip._internal.cli import cmdoptions
 from pip._internal.cli.status_codes import SUCCESS
 from pip._internal.commands.install import InstallCommand

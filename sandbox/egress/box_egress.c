@@ -1,25 +1,262 @@
 /* A sandbox's egress: init makes the only listening socket of its network, and the egress proxy
- * gets it. */
+ * gets it: a child that builds itself an empty root by a plan, like a sandbox's init, and executes
+ * programs/proxy from a memfd. The proxy gets the listening socket and its settings, and reports
+ * what it refuses. If it dies, the server starts another on the same socket, where connections wait
+ * meanwhile. */
+#include "sandbox/egress/box_egress.h"
+
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/loop.h"
 #include "base/own.h"
+#include "base/word.h"
 #include "sandbox/box/box.h"
-#include "sandbox/egress/box_egress.h"
-#include "sandbox/egress/egress_proxy.h"
+#include "sandbox/egress/policy.h"
+#include "sandbox/egress/proxy_protocol.h"
+#include "sandbox/host/host_facts.h"
+#include "sandbox/launch/child.h"
+#include "sandbox/launch/launch.h"
+#include "sandbox/policy/filter.h"
+#include "sandbox/programs/program.h"
+#include "sandbox/protocol/packet.h"
+#include "sandbox/unprivileged/unprivileged.h"
 
-static int box_egress_with(struct box *box, int listen_fd, struct fail *ret_fail)
+enum { PROXY_DEATHS = 8, NOTICES_A_TURN = 16 };
+
+extern const unsigned char egress_image_start[];
+extern const unsigned char egress_image_end[];
+
+struct egress_proxy {
+    struct box *box;
+    struct egress_policy policy; /* the spec's, and what the user has allowed since */
+    int control_fd;
+    struct loop_io control_io;
+    struct launched child;
+    struct loop_io pidfd_io;
+    unsigned deaths;
+};
+
+static int egress_program_fd(struct fail *ret_fail)
 {
-    const struct egress_setup setup = {.policy = box->spec->egress,
-                                       .scratch = box->spec->scratch,
-                                       .listen_fd = listen_fd,
-                                       .on_event = box->egress.on_event,
-                                       .arg = box->arg};
-    return egress_proxy_start(box->loop, &setup, &box->egress.proxy, ret_fail);
+    static int fd = -1;
+    if (fd < 0) {
+        fd = program_make("sandpiper-egress", egress_image_start,
+                          (size_t)(egress_image_end - egress_image_start), ret_fail);
+    }
+    return fd;
+}
+
+static const char *read_file(const char *path)
+{
+    enum { FILE_BYTES = 262144 }; /* one that blocks advertisements is longer: its start counts */
+    static char text[FILE_BYTES + 1];
+    defer_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t size = fd < 0 ? 0 : fd_pread_all(fd, text, FILE_BYTES, 0);
+    text[size > 0 ? size : 0] = '\0';
+    return text;
+}
+
+static void resolvers_read(struct egress_resolvers *ret_resolvers)
+{
+    resolvers_of_text(read_file("/etc/resolv.conf"), ret_resolvers);
+}
+
+static void known_read(const char *name, struct egress_known *ret_known)
+{
+    known_of_text(read_file("/etc/hosts"), name, ret_known);
+    if (ret_known->count == 0 && strcmp(name, "localhost") == 0) { /* RFC 6761 6.3 */
+        (void)address_read("127.0.0.1", &ret_known->addresses[0]);
+        (void)address_read("::1", &ret_known->addresses[1]);
+        ret_known->count = 2;
+    }
+}
+
+static int write_config(const struct egress_proxy *egress, int fd, struct fail *ret_fail)
+{
+    static struct egress_config config;
+    struct filter_program filter = {};
+    const struct egress_policy *policy = &egress->policy;
+    int r = filter_build_proxy(&filter, ret_fail);
+    if (r < 0) {
+        return r;
+    }
+    config = (struct egress_config){.row_count = policy->count, .filter_count = filter.count};
+    config.any_address = policy->any_address;
+    (void)snprintf(config.flag, sizeof config.flag, "%s", policy->flag);
+    memcpy(config.rows, policy->rows, sizeof config.rows);
+    for (unsigned i = 0; i < policy->count; i++) {
+        known_read(policy->rows[i].host, &config.known[i]);
+    }
+    resolvers_read(&config.resolvers);
+    r = fd_write_all(fd, &config, sizeof config);
+    r = r ? r : fd_write_all(fd, filter.program, filter.count * sizeof *filter.program);
+    free(filter.program);
+    return r < 0 ? fail_set(ret_fail, -r, "the egress proxy's settings") : 0;
+}
+
+/* Whatever the process is doing. */
+static void egress_reap(struct egress_proxy *egress)
+{
+    loop_io_remove(&egress->control_io);
+    loop_io_remove(&egress->pidfd_io);
+    launch_end(&egress->child);
+    drop_fd(&egress->control_fd);
+}
+
+static void egress_on_pidfd(void *arg, uint32_t events);
+static void egress_on_control(void *arg, uint32_t events);
+
+static int launch_with(struct egress_proxy *egress, const struct plan *plan, struct fail *ret_fail)
+{
+    const uint32_t hello = 0;
+    int pair[2];
+    int program = egress_program_fd(ret_fail);
+    int r = program < 0 ? program : fd_socketpair(SOCK_SEQPACKET, pair);
+    if (r < 0) {
+        return program < 0 ? r : fail_set(ret_fail, -r, "the egress proxy's descriptors");
+    }
+    egress->control_fd = pair[0];
+    defer_close int theirs = pair[1];
+    defer_close int config_fd = memfd_create("sandpiper-egress-config", MFD_CLOEXEC);
+    if (config_fd < 0) {
+        return fail_set(ret_fail, errno, "the egress proxy's descriptors");
+    }
+    struct child_setup setup = {
+        .plan = plan, .init_fd = theirs, .config_fd = config_fd, .program_fd = program};
+    r = write_config(egress, config_fd, ret_fail);
+    r = r ? r : launch_start(&egress->child, &setup, -1, "the egress proxy", ret_fail);
+    r = r ? r : fd_set_nonblock(egress->child.error_fd, true);
+    if (r < 0) {
+        return r;
+    }
+    ssize_t sent = packet_send(egress->control_fd, &hello, sizeof hello,
+                               &egress->box->egress.listen_fd, 1, MSG_DONTWAIT);
+    r = sent < 0 ? (int)sent : 0;
+    r = r ? r
+          : loop_io_add(egress->box->loop, &egress->pidfd_io, egress->child.pidfd, EPOLLIN,
+                        egress_on_pidfd, egress);
+    r = r ? r
+          : loop_io_add(egress->box->loop, &egress->control_io, egress->control_fd, EPOLLIN,
+                        egress_on_control, egress);
+    return r < 0 ? fail_set(ret_fail, -r, "the egress proxy") : 0;
+}
+
+static int egress_launch(struct egress_proxy *egress, struct fail *ret_fail)
+{
+    defer_free struct plan *plan = calloc(1, sizeof *plan);
+    if (!plan) {
+        return fail_set(ret_fail, ENOMEM, "the egress proxy");
+    }
+    struct host_facts facts;
+    host_facts_read(NULL, &facts);
+    level_plan_proxy(egress->box->spec->scratch, &facts, plan);
+    int r = launch_with(egress, plan, ret_fail);
+    plan_done(plan);
+    if (r < 0) {
+        egress_reap(egress);
+    }
+    return r;
+}
+
+/* The egress proxy parses hostile input, so its messages are checked as if a hostile peer had sent
+ * them. */
+static void egress_tell(const struct egress_proxy *egress, struct egress_event *event)
+{
+    event->host[sizeof event->host - 1] = '\0';
+    event->text[sizeof event->text - 1] = '\0';
+    char said[sizeof event->text];
+    memcpy(said, event->text, sizeof said);
+    (void)word_line(said, event->text, sizeof event->text);
+    if (event->kind >= EGRESS_EVENT_COUNT) {
+        return;
+    }
+    log_line(event->kind == EGRESS_ALLOWED ? LOG_DEBUG : LOG_WARN, "egress", "%s", event->text);
+    if (egress->box->egress.on_event) {
+        egress->box->egress.on_event(egress->box->arg, event);
+    }
+}
+
+static void egress_renew_resolvers(const struct egress_proxy *egress)
+{
+    static struct egress_order order;
+    order = (struct egress_order){.kind = EGRESS_ORDER_RESOLVERS};
+    resolvers_read(&order.resolvers);
+    (void)packet_send(egress->control_fd, &order, sizeof order, NULL, 0, MSG_DONTWAIT);
+}
+
+void box_receive_refusals(struct box *box)
+{
+    struct egress_proxy *egress = box->egress.proxy;
+    struct egress_notice notice;
+    for (unsigned i = 0; egress && i < NOTICES_A_TURN && egress->control_io.loop; i++) {
+        ssize_t size = packet_receive(egress->control_fd, &notice, sizeof notice, NULL, 0);
+        if (size != sizeof notice) {
+            if (size == 0) {
+                loop_io_remove(&egress->control_io); /* the pidfd reports its exit */
+            }
+            return;
+        }
+        if (notice.missed) {
+            log_warn("egress", "%u more events were not reported", notice.missed);
+        }
+        if (notice.kind == EGRESS_NOTICE_NO_RESOLVER) {
+            egress_renew_resolvers(egress);
+        } else if (notice.kind == EGRESS_NOTICE_EVENT) {
+            notice.event.missed = notice.missed;
+            egress_tell(egress, &notice.event);
+        }
+    }
+}
+
+static void egress_on_control(void *arg, uint32_t)
+{
+    box_receive_refusals(((struct egress_proxy *)arg)->box);
+}
+
+static void egress_on_pidfd(void *arg, uint32_t)
+{
+    struct egress_proxy *egress = arg;
+    struct fail fail = {};
+    struct egress_event event = {.kind = EGRESS_UNREACHABLE};
+    bool reported = read(egress->child.error_fd, &fail, sizeof fail) == (ssize_t)sizeof fail;
+    fail.text[sizeof fail.text - 1] = '\0';
+    egress_reap(egress);
+    if (!reported && egress->deaths++ < PROXY_DEATHS && egress_launch(egress, &fail) == 0) {
+        log_warn("egress", "the egress proxy exited and is being restarted");
+        return;
+    }
+    (void)snprintf(event.text, sizeof event.text,
+                   "No remote host can be reached: egress proxy unavailable (%.200s%s%s)",
+                   fail.text[0] ? fail.text : "it exited too often", fail.code ? ": " : "",
+                   fail.code ? strerror(fail.code) : "");
+    drop_fd(&egress->box->egress
+                 .listen_fd); /* clients are refused at once instead of waiting forever */
+    egress_tell(egress, &event);
+}
+
+/* Starts it with the sandbox's listening socket, in parallel with the caller; an error that
+ * prevents its start is logged and reported as EGRESS_UNREACHABLE. 0 or -errno. */
+static int egress_start(struct box *box, struct fail *ret_fail)
+{
+    struct egress_proxy *egress = calloc(1, sizeof *egress);
+    if (!egress) {
+        return fail_set(ret_fail, ENOMEM, "the egress proxy");
+    }
+    *egress = (struct egress_proxy){
+        .box = box, .policy = *box->spec->egress, .child = launch_none, .control_fd = -1};
+    box->egress.proxy = egress;
+    return egress_launch(egress, ret_fail);
 }
 
 static void box_listening(void *arg, const struct wire_reply *reply, int fds[WIRE_FDS])
@@ -29,9 +266,10 @@ static void box_listening(void *arg, const struct wire_reply *reply, int fds[WIR
     if (reply->error == ECONNRESET) {
         return; /* the sandbox is shutting down */
     }
-    int r = reply->error || fds[0] < 0
+    box->egress.listen_fd = take_fd(&fds[0]);
+    int r = reply->error || box->egress.listen_fd < 0
                 ? fail_set(&fail, reply->error, "cannot create a listening socket for --allow-host")
-                : box_egress_with(box, take_fd(&fds[0]), &fail);
+                : egress_start(box, &fail);
     if (r < 0) {
         box_broken(box, &fail);
     }
@@ -70,7 +308,7 @@ int box_egress_start(struct box *box, struct fail *ret_fail)
         return 0;
     }
     if (box->egress.listen_fd >= 0) {
-        return box_egress_with(box, take_fd(&box->egress.listen_fd), ret_fail);
+        return egress_start(box, ret_fail);
     }
     struct wire_request request = {.op = WIRE_LISTEN};
     int r = box_ask(box, &request, box_listening, box);
@@ -79,7 +317,11 @@ int box_egress_start(struct box *box, struct fail *ret_fail)
 
 void box_egress_end(struct box *box)
 {
-    egress_proxy_stop(take_ptr(box->egress.proxy));
+    struct egress_proxy *egress = take_ptr(box->egress.proxy);
+    if (egress) {
+        egress_reap(egress);
+        free(egress);
+    }
     drop_fd(&box->egress.listen_fd);
     if (box->egress.path[0]) {
         (void)unlink(box->egress.path);
@@ -87,15 +329,20 @@ void box_egress_end(struct box *box)
     }
 }
 
-void box_receive_refusals(struct box *box)
-{
-    if (box->egress.proxy) {
-        egress_proxy_receive(box->egress.proxy);
-    }
-}
-
 int box_allow_host(struct box *box, const char *word, struct fail *ret_fail)
 {
-    return box->egress.proxy ? egress_proxy_allow(box->egress.proxy, word, ret_fail)
-                             : fail_set(ret_fail, ENOTCONN, "egress proxy unavailable");
+    static struct egress_order order;
+    struct egress_proxy *egress = box->egress.proxy;
+    if (!egress) {
+        return fail_set(ret_fail, ENOTCONN, "egress proxy unavailable");
+    }
+    unsigned before = egress->policy.count;
+    int r = egress_policy_add(&egress->policy, word, ret_fail);
+    if (r < 0 || egress->policy.count == before) {
+        return r;
+    }
+    order = (struct egress_order){.kind = EGRESS_ORDER_ROW, .row = egress->policy.rows[before]};
+    known_read(order.row.host, &order.known);
+    ssize_t sent = packet_send(egress->control_fd, &order, sizeof order, NULL, 0, MSG_DONTWAIT);
+    return sent < 0 ? fail_set(ret_fail, (int)-sent, "cannot send to the egress proxy") : 0;
 }

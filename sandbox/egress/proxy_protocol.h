@@ -1,9 +1,9 @@
 #pragma once
 #include "sandbox/types.h"
 
-/* Messages between server and egress proxy, over a SOCK_SEQPACKET pair. The server sends one struct
- * egress_setup with the listening socket, then a row for each host that the user allows later, and
- * name servers when the proxy requests them. The egress proxy sends struct egress_notice. */
+/* Messages between server and egress proxy, over a SOCK_SEQPACKET pair. The server sends the
+ * listening socket, then a row for each host that the user allows later, and name servers when the
+ * proxy requests them. The egress proxy sends struct egress_notice. */
 
 enum { EGRESS_RESOLVERS = 3, EGRESS_KNOWN = 4 };
 
@@ -17,6 +17,12 @@ struct egress_known {
     unsigned count;
     struct egress_address addresses[EGRESS_KNOWN];
 };
+
+/* Both are the server's to read: the proxy opens no files. The "nameserver" lines of
+ * resolv.conf(5), or this machine itself where there are none; and the addresses of a name in
+ * hosts(5). */
+void resolvers_of_text(const char *text, struct egress_resolvers *ret_resolvers);
+void known_of_text(const char *text, const char *name, struct egress_known *ret_known);
 
 struct egress_config {
     struct egress_resolvers resolvers;

@@ -3,17 +3,138 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/own.h"
+#include "base/parse.h"
 #include "sandbox/host/idmap.h"
 #include "sandbox/host/mounts.h"
 #include "sandbox/policy/filter.h"
 #include "sandbox/policy/landlock.h"
 #include "sandbox/types.h"
+
+/* Whether a file of /proc or /sys holds exactly this word. */
+static bool file_says(const char *path, const char *word)
+{
+    char text[64];
+    int size = fd_read_text_at(AT_FDCWD, path, text, sizeof text);
+    if (size <= 0) {
+        return false;
+    }
+    text[strcspn(text, "\n")] = '\0';
+    return strcmp(text, word) == 0;
+}
+
+static enum host_container find_container(void)
+{
+    const char *mark = getenv("container"); /* systemd's Container Interface; lxc, nspawn, … */
+    if (mark && strcmp(mark, "firejail") == 0) {
+        return HOST_FIREJAIL; /* it shows the marks of the container that it runs in */
+    }
+    if (getenv("KUBERNETES_SERVICE_HOST")) {
+        return HOST_KUBERNETES;
+    }
+    if (access("/run/.containerenv", F_OK) == 0) {
+        return HOST_PODMAN;
+    }
+    if (access("/.dockerenv", F_OK) == 0) {
+        return HOST_DOCKER;
+    }
+    return mark && *mark ? HOST_CONTAINER : HOST_BARE;
+}
+
+/* Whether something is mounted on a path below /proc that engines hide: then the kernel refuses a
+ * new proc to user namespaces, mount_too_revealing() in fs/namespace.c. */
+static bool proc_is_masked(void)
+{
+    defer_fclose FILE *file = fopen("/proc/self/mountinfo", "re");
+    defer_free char *line = NULL;
+    size_t capacity = 0;
+    bool masked = false;
+    while (file && !masked && getline(&line, &capacity, file) > 0) {
+        masked = strstr(line, " /proc/") && !strstr(line, " /proc/sys/fs/binfmt_misc ");
+    }
+    return masked;
+}
+
+/* "docker-default (enforce)": apparmor(7). Empty where nothing confines the server. */
+static void find_apparmor(char *label, size_t size)
+{
+    static const char mode[] = " (enforce)";
+    if (fd_read_text_at(AT_FDCWD, "/proc/self/attr/current", label, size) < 0) {
+        label[0] = '\0';
+    }
+    char *end = strstr(label, mode);
+    *(end ? end : label) = '\0';
+}
+
+/* The first user namespace maps all numbers onto themselves, user_namespaces(7). */
+static bool is_inside_userns(void)
+{
+    char text[128];
+    return fd_read_text_at(AT_FDCWD, "/proc/self/uid_map", text, sizeof text) > 0 &&
+           !strstr(text, " 4294967295\n");
+}
+
+/* Pid 1 has another root directory in the same mount namespace. */
+static bool is_chrooted(void)
+{
+    struct stat own;
+    struct stat first;
+    struct stat own_mounts;
+    struct stat first_mounts;
+    return stat("/", &own) == 0 && stat("/proc/1/root", &first) == 0 &&
+           stat("/proc/self/ns/mnt", &own_mounts) == 0 &&
+           stat("/proc/1/ns/mnt", &first_mounts) == 0 && own_mounts.st_ino == first_mounts.st_ino &&
+           (own.st_ino != first.st_ino || own.st_dev != first.st_dev);
+}
+
+bool host_counts_outside(void)
+{
+    struct utsname kernel = {};
+    uint64_t number[2] = {};
+    (void)uname(&kernel);
+    const char *release = kernel.release; /* "6.18.44-cloud" */
+    for (unsigned i = 0; i < 2 && parse_digits(release, &number[i], &release) == 0; i++) {
+        release += *release == '.';
+    }
+    return number[0] > 0 && (number[0] < 5 || (number[0] == 5 && number[1] < 14));
+}
+
+void host_look(struct host *ret_host)
+{
+    struct host *host = ret_host;
+    char status[8192];
+    *host = (struct host){
+        .container = find_container(),
+        .apparmor_restricts_userns =
+            file_says("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1"),
+        .userns_clone_off = file_says("/proc/sys/kernel/unprivileged_userns_clone", "0"),
+        .userns_none = file_says("/proc/sys/user/max_user_namespaces", "0"),
+        .memfd_noexec = file_says("/proc/sys/vm/memfd_noexec", "2"),
+        .inside_userns = is_inside_userns(),
+        .chrooted = is_chrooted(),
+        .counts_outside = host_counts_outside(),
+        .proc_masked = proc_is_masked(),
+    };
+    find_apparmor(host->apparmor, sizeof host->apparmor);
+    errno = 0;
+    host->landlock_error = landlock_abi() > 0 ? 0 : errno;
+    if (fd_read_text_at(AT_FDCWD, "/proc/self/status", status, sizeof status) > 0) {
+        host->filtered = strstr(status, "\nSeccomp:\t2") != NULL;
+    }
+    if (fd_read_text_at(AT_FDCWD, "/sys/kernel/security/lsm", host->lsm, sizeof host->lsm) < 0) {
+        host->lsm[0] = '\0';
+    }
+    ssize_t size = readlink("/proc/self/exe", host->program, sizeof host->program - 1);
+    host->program[size > 0 ? size : 0] = '\0';
+}
 
 enum { PYTHON_MINOR_FIRST = 9, PYTHON_MINOR_END = 20 };
 

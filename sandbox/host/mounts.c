@@ -1,13 +1,23 @@
 #include "sandbox/host/mounts.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include "base/own.h"
 #include "base/parse.h"
 #include "base/path.h"
 #include "base/utf8.h"
+#include "sandbox/host/cache_path.h"
+#include "sandbox/host/idmap.h"
+#include "sandbox/trust/directory.h"
+#include "sandbox/trust/trust.h"
 #include "sandbox/types.h"
 
 /* Removes ":word" from the end of text, if it is there. */
@@ -84,8 +94,8 @@ struct shown {
     size_t deepest;     /* length of that file system's mount point */
 };
 
-static int refuse(struct fail *ret_fail, const struct shown *shown, const char *type,
-                  const char *why)
+static int refuse_shown(struct fail *ret_fail, const struct shown *shown, const char *type,
+                        const char *why)
 {
     return fail_refuse(ret_fail, EPERM, "%s %s: %s%s", shown->flag, shown->path, why, type);
 }
@@ -116,14 +126,15 @@ static int check_lines(const struct box_spec *spec, char *text, struct fail *ret
                 shown[i].around = mount.type;
             } else if (path_behind(mount.point, shown[i].path) &&
                        parse_is_among(mount.type, kernel_types)) {
-                return refuse(ret_fail, &shown[i], mount.type,
-                              "it contains a kernel file system: ");
+                return refuse_shown(ret_fail, &shown[i], mount.type,
+                                    "it contains a kernel file system: ");
             }
         }
     }
     for (unsigned i = 0; i < count; i++) {
         if (shown[i].around && parse_is_among(shown[i].around, kernel_types)) {
-            return refuse(ret_fail, &shown[i], shown[i].around, "it is a kernel file system: ");
+            return refuse_shown(ret_fail, &shown[i], shown[i].around,
+                                "it is a kernel file system: ");
         }
     }
     return 0;
@@ -147,4 +158,335 @@ int box_mounts_check(const struct box_spec *spec, const char *mountinfo, struct 
     int r = text ? check_lines(spec, text, ret_fail) : fail_set(ret_fail, ENOMEM, "--mount");
     free(text);
     return r;
+}
+
+/* Checks which host directories --mount may show: see mounts.h. */
+
+/* A message to which errno would add nothing. */
+static int refuse(struct fail *ret_fail, const char *dir, const char *why, const char *what)
+{
+    return fail_refuse(ret_fail, EPERM, "--mount %s: %s%s", dir, why, what);
+}
+
+/* What the server writes, or reads at its next start. */
+struct own_place {
+    const char *path; /* empty: nowhere */
+    const char *name; /* for messages */
+    bool around;      /* its subdirectories may not be shown either */
+};
+
+enum { OWN_PLACES = 5 };
+struct own_places {
+    struct own_place at[OWN_PLACES];
+    char texts[2][PATH_MAX];
+};
+
+static void find_own_places(const struct box_spec *spec, const struct box_mounts_wanted *wanted,
+                            struct own_places *ret_places)
+{
+    struct own_places *places = ret_places;
+    *places = (struct own_places){
+        .at = {{places->texts[0], "the workspace", .around = true},
+               {places->texts[1], "the directory of installed packages", .around = true},
+               {wanted->config[0] ? wanted->config[0] : "", "the configuration file"},
+               {wanted->config[1] ? wanted->config[1] : "", "the configuration file"},
+               {spec->cow_store ? spec->cow_store : "", "the directory of --cow-store",
+                .around = true}}};
+    if (!spec->workspace || !realpath(spec->workspace, places->texts[0])) {
+        places->texts[0][0] = '\0';
+    }
+    if (cache_path(spec, places->texts[1], NULL) < 0) {
+        places->texts[1][0] = '\0';
+    }
+}
+
+static bool meet(const char *path, const char *directory, bool around)
+{
+    return around ? overlap_between(path, directory) : overlap_enters(path, directory);
+}
+
+/* With the rights of the ordinary user for whom the server runs; root can read everything. */
+static int check_access(const struct box_mount *mount, struct fail *ret_fail)
+{
+    int mode = R_OK | X_OK | (mount->writable ? W_OK : 0);
+    return faccessat(AT_FDCWD, mount->path, mode, AT_EACCESS) == 0
+               ? 0
+               : fail_set(ret_fail, errno, "--mount %s: cannot be %s", mount->path,
+                          mount->writable ? "written to" : "read");
+}
+
+static int check(const struct box_spec *spec, const struct box_mount *mount,
+                 const struct own_places *places, struct fail *ret_fail)
+{
+    for (unsigned i = 0; i < OWN_PLACES; i++) {
+        const struct own_place *place = &places->at[i];
+        if (place->path[0] && meet(place->path, mount->path, place->around)) {
+            return refuse(ret_fail, mount->path, place->around ? "it overlaps " : "it contains ",
+                          place->name);
+        }
+    }
+    for (unsigned i = 0; i < spec->mount_count; i++) {
+        const struct box_mount *other = &spec->mounts[i];
+        if (strcmp(other->name, mount->name) == 0) {
+            return refuse(ret_fail, mount->path,
+                          "another directory already has this name; use DIR:NAME instead of ",
+                          mount->name);
+        }
+        /* Code could replace the inner directory by a symlink, which the next sandbox would
+         * follow. */
+        if ((other->writable || mount->writable) && meet(other->path, mount->path, true)) {
+            return refuse(ret_fail, mount->path, "a writable directory overlaps ", other->path);
+        }
+    }
+    if (!box_mount_is_text(mount->path) || !box_mount_is_text(mount->name)) {
+        return refuse(ret_fail, mount->path, "path is not printable text", "");
+    }
+    return check_access(mount, ret_fail);
+}
+
+/* Adds a copy. */
+static int add(struct box_spec *spec, const struct box_mount *mount,
+               const struct own_places *places, struct fail *ret_fail)
+{
+    int r = check(spec, mount, places, ret_fail);
+    if (r < 0) {
+        return r;
+    }
+    if (spec->mount_count == BOX_MOUNTS) {
+        return fail_refuse(ret_fail, E2BIG,
+                           "--mount accepts at most %d directories; name only those that you need",
+                           BOX_MOUNTS);
+    }
+    struct box_mount *added = &spec->mounts[spec->mount_count++];
+    *added = *mount;
+    added->name = strdup(mount->name);
+    added->path = strdup(mount->path);
+    return added->name && added->path ? 0 : fail_set(ret_fail, ENOMEM, "--mount");
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static int is_shown(const struct dirent *entry)
+{
+    return entry->d_name[0] != '.';
+}
+
+/* The directories of the home directory, one by one: so no hidden one is shown, where keys and
+ * passwords are kept, not even one that is made later. Leaves out what cannot be shown. */
+static int add_home(struct box_spec *spec, const struct box_mount *home,
+                    const struct own_places *places, struct fail *ret_fail)
+{
+    struct dirent **entries = NULL;
+    int count = scandir(home->path, &entries, is_shown, by_name);
+    int r = count < 0 ? fail_set(ret_fail, errno, "--mount %s", home->path) : 0;
+    for (int i = 0; i < count; i++) {
+        struct stat st;
+        defer_free char *name = NULL;
+        defer_free char *path = NULL;
+        bool made = asprintf(&name, "%s/%s", home->name, entries[i]->d_name) >= 0 &&
+                    asprintf(&path, "%s/%s", home->path, entries[i]->d_name) >= 0;
+        struct fail is_store = {};
+        if (made && r == 0 && lstat(path, &st) == 0 && S_ISDIR(st.st_mode) &&
+            directory_check_stores("--mount", path, &is_store) == 0) {
+            const struct box_mount mount = {name, path, st.st_uid, st.st_gid, .writable = false};
+            int added = add(spec, &mount, places, ret_fail);
+            r = added == -E2BIG || added == -ENOMEM ? added : 0;
+        }
+        free(entries[i]);
+    }
+    free(entries);
+    return r;
+}
+
+/* The last component of the user's text, or of the real path. */
+static const char *default_name(char *dir, const char *path)
+{
+    size_t size = strlen(dir);
+    while (size > 1 && dir[size - 1] == '/') {
+        dir[--size] = '\0';
+    }
+    const char *name = path_last(dir);
+    bool plain = strspn(name, ".") < strlen(name) && strcmp(name, "~") != 0;
+    return plain ? name : strrchr(path, '/') + 1;
+}
+
+/* --mount-home shows the home directory read-only. */
+static int check_directory(const char *path, bool writable, bool may_home, struct fail *ret_fail)
+{
+    if (directory_is_home(path) && !writable && !may_home) {
+        return refuse(ret_fail, path,
+                      "it is your home directory, with your keys and passwords; name a directory "
+                      "in it, or add --mount-home",
+                      "");
+    }
+    int r = directory_check("--mount", path, writable, ret_fail);
+    return r ? r : directory_check_stores("--mount", path, ret_fail);
+}
+
+static int add_wanted(struct box_spec *spec, const char *text, bool may_home,
+                      const struct own_places *places, struct fail *ret_fail)
+{
+    struct box_mount mount = {};
+    struct stat st;
+    const char *dir = NULL;
+    const char *name = NULL;
+    char path[PATH_MAX];
+    defer_free char *words = strdup(text);
+    if (!words) {
+        return fail_set(ret_fail, ENOMEM, "--mount");
+    }
+    int r = box_mount_split(words, &dir, &name, &mount.writable, ret_fail);
+    if (r < 0) {
+        return r;
+    }
+    r = directory_find("--mount", dir, path, &st, ret_fail);
+    r = r ? r : check_directory(path, mount.writable, may_home, ret_fail);
+    if (r < 0) {
+        return r;
+    }
+    mount.name = name ? name : default_name(words + (dir - words), path);
+    mount.path = path;
+    mount.uid = st.st_uid;
+    mount.gid = st.st_gid;
+    return directory_is_home(path) ? add_home(spec, &mount, places, ret_fail)
+                                   : add(spec, &mount, places, ret_fail);
+}
+
+/* An overlay shows nothing that is mounted below its layer; the kernel refuses it where that would
+ * reveal files. */
+static int check_below(const struct box_spec *spec, char *mountinfo, struct fail *ret_fail)
+{
+    const char *below = spec->cow && spec->workspace && !box_cow_may_leave_out()
+                            ? box_mounts_below(&mountinfo, spec->workspace)
+                            : NULL;
+    return below ? fail_refuse(
+                       ret_fail, EPERM,
+                       "--cow: something is mounted at %.300s, and only root can leave that out of "
+                       "the workspace: unmount it, or name another directory",
+                       below)
+                 : 0;
+}
+
+int box_mounts_check_now(const struct box_spec *spec, struct fail *ret_fail)
+{
+    if (spec->mount_count == 0 && !spec->workspace) {
+        return 0;
+    }
+    defer_free char *text = NULL;
+    int r = trust_read_mounts(&text, ret_fail);
+    r = r ? r : box_mounts_check(spec, text, ret_fail);
+    return r ? r : check_below(spec, text, ret_fail);
+}
+
+int box_workspace_resolve(struct box_spec *spec, char path[PATH_MAX], struct fail *ret_fail)
+{
+    struct stat st;
+    if (!spec->workspace) {
+        return 0;
+    }
+    int r = directory_find("--workspace", spec->workspace, path, &st, ret_fail);
+    if (r < 0 && ret_fail->code == ENOENT) {
+        return fail_refuse(ret_fail, ENOENT,
+                           "--workspace %.300s: No such file or directory; make it, or name "
+                           "another: sandpiper config --install -- --workspace DIR",
+                           spec->workspace);
+    }
+    r = r ? r : directory_check("--workspace", path, /* writable= */ true, ret_fail);
+    r = r ? r : directory_check_stores("--workspace", path, ret_fail);
+    if (r == 0) {
+        spec->workspace = path;
+    }
+    return r;
+}
+
+int box_mounts_resolve(struct box_spec *spec, const struct box_mounts_wanted *wanted,
+                       struct fail *ret_fail)
+{
+    if (wanted->count == 0) {
+        return 0;
+    }
+    defer_free struct own_places *places = malloc(sizeof *places);
+    if (!places) {
+        return fail_set(ret_fail, ENOMEM, "--mount");
+    }
+    find_own_places(spec, wanted, places);
+    spec->mount_count = 0;
+    int r = 0;
+    for (unsigned i = 0; r == 0 && i < wanted->count; i++) {
+        r = add_wanted(spec, wanted->at[i], wanted->home, places, ret_fail);
+    }
+    r = r ? r : box_mounts_check_now(spec, ret_fail);
+    if (r < 0) {
+        box_mounts_done(spec);
+    }
+    return r;
+}
+
+int box_trust_check(struct box_spec *spec, const struct box_trusted *files, unsigned count,
+                    struct fail *ret_fail)
+{
+    int r = trust_find_aliases(spec, ret_fail);
+    r = r ? r : trust_check_self(spec, ret_fail);
+    for (unsigned i = 0; r == 0 && i < count; i++) {
+        const struct box_trusted *file = &files[i];
+        r = !file->path     ? 0
+            : file->is_tree ? trust_check_tree(spec, file->what, file->path, file->fix, ret_fail)
+                            : trust_check(spec, file->what, file->path, file->fix, ret_fail);
+    }
+    return r;
+}
+
+void box_mounts_done(struct box_spec *spec)
+{
+    for (unsigned i = 0; i < spec->mount_count; i++) {
+        free((void *)(uintptr_t)spec->mounts[i].name);
+        free((void *)(uintptr_t)spec->mounts[i].path);
+    }
+    spec->mount_count = 0;
+    trust_forget_aliases(spec);
+}
+
+/* Whether --cow and --cow-store can be what the user means: see mounts.h. */
+
+int box_cow_resolve(struct box_spec *spec, char path[PATH_MAX], struct fail *ret_fail)
+{
+    if (spec->cow_store && !spec->cow) {
+        return fail_refuse(ret_fail, EINVAL, "--cow-store keeps the changes of --cow: add --cow");
+    }
+    if (!spec->cow) {
+        return 0;
+    }
+    if (!spec->workspace) {
+        return fail_refuse(
+            ret_fail, EINVAL,
+            "--cow keeps the directory of --workspace unchanged: add --workspace DIR");
+    }
+    if (spec->isolation == BOX_ISOLATION_CONTAINER) {
+        return fail_refuse(ret_fail, EINVAL, COW_NEEDS_NAMESPACES);
+    }
+    if (!spec->cow_store) {
+        return 0;
+    }
+    int r = directory_find_new("--cow-store", spec->cow_store, path, ret_fail);
+    if (r < 0) {
+        return r;
+    }
+    spec->cow_store = path;
+    if (overlap_between(path, spec->workspace)) {
+        return fail_refuse(
+            ret_fail, EPERM,
+            "--cow-store %.300s and the workspace %.300s overlap: name a directory outside "
+            "of the workspace",
+            path, spec->workspace);
+    }
+    return directory_check("--cow-store", path, /* writable= */ true, ret_fail);
+}
+
+bool box_cow_may_leave_out(void)
+{
+    static const cap_value_t needed[] = {CAP_SYS_ADMIN};
+    return idmap_has_capabilities(needed, 1);
 }

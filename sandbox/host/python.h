@@ -3,6 +3,7 @@
 #include <stdbool.h>
 
 #include "base/fail.h"
+#include "sandbox/types.h"
 
 /* Which interpreter to use, and which host directories it needs besides /usr. Finds them without
  * running the interpreter, which would double the time to the first result; only a script (pyenv's
@@ -41,3 +42,18 @@ int python_expect(const struct box_spec *spec, struct python *ret_python, struct
 
 /* The next call chooses again: for tests. */
 void python_forget(void);
+
+enum { BOX_PYTHON_PACKAGES = 320 };
+
+/* What is known of the interpreter without running it. */
+struct box_python {
+    char version[8]; /* "3.11"; empty: unknown, a script may choose among several */
+    /* Well-known packages that are installed, best known first: "numpy 1.26.4, pandas 2.1.0". */
+    char packages[BOX_PYTHON_PACKAGES];
+    bool has_pip;          /* its own, or a wheel of it: packages can be installed */
+    char error[FAIL_TEXT]; /* why there is no such interpreter; empty: there is, or a script chooses
+                            */
+};
+
+/* Reads some directories: for the first response to a client. */
+void box_python_look(const struct box_spec *spec, struct box_python *ret_python);

@@ -25,17 +25,6 @@ bool python_join(char *out, const char *dir, const char *name);
 /* Whether code could have made the name path, or what lies beside it. */
 bool python_is_named_by_code(const struct box_spec *spec, const char *path);
 
-/* --- python_bases.c: which directories may be shown as an interpreter's --- */
-
-/* Refuses what is more than an interpreter, whoever has named it: the root directory, a home
- * directory and its parents. 0 or -EPERM with ret_fail */
-[[nodiscard]] int known_check_size(const char *directory, struct fail *ret_fail);
-
-/* Whether directory, which code could have named, is known as an interpreter's independently of
- * code: as one of the system, of the trusted part of PATH, of a known tool's versions, or of conda.
- * Reads no file that code can write. */
-bool known_is_prefix(const struct box_spec *spec, const char *directory);
-
 /* --- python_shim.c: scripts that stand for an interpreter on the PATH, such as those of asdf and
  * pyenv: which one it is depends on files that the script searches for --- */
 

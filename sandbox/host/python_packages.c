@@ -9,7 +9,6 @@
 #include "base/fd.h"
 #include "base/own.h"
 #include "sandbox/host/python.h"
-#include "sandbox/host/python_packages.h"
 #include "sandbox/types.h"
 
 enum { VERSION_SIZE = 24, ENTRIES_MOST = 20000 };

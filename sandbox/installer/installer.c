@@ -22,8 +22,8 @@
 #include "sandbox/packages/packages.h"
 #include "sandbox/packages/store.h"
 #include "sandbox/protocol/packet.h"
-#include "sandbox/report/box_report.h"
 #include "sandbox/report/isolation.h"
+#include "sandbox/report/report.h"
 #include "sandbox/trust/trust.h"
 #include "sandbox/unprivileged/unprivileged.h"
 

@@ -24,7 +24,7 @@
 #include "sandbox/packages/store.h"
 #include "sandbox/protocol/frames.h"
 #include "sandbox/protocol/packet.h"
-#include "sandbox/report/box_report.h"
+#include "sandbox/report/report.h"
 #include "sandbox/spec/spec.h"
 
 /* Makes the connections; guest_fds are the guest's ends. Pipes and memfds belong to no namespace;

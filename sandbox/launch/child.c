@@ -2,7 +2,7 @@
  * plan's order. The first failure is reported as one struct fail and ends the process. No heap, no
  * stdio but snprintf, no logging. The child still has the server's memory, so no guest runs yet.
  * The steps that build the root are in child_root.c. */
-#include "sandbox/launch/child_internal.h"
+#include "sandbox/launch/child.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,6 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
@@ -24,7 +23,7 @@
 
 #include "base/fd.h"
 #include "base/own.h"
-#include "sandbox/launch/child.h"
+#include "sandbox/launch/child_internal.h"
 #include "sandbox/protocol/init_protocol.h"
 #include "sandbox/protocol/packet.h"
 

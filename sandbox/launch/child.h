@@ -28,11 +28,6 @@ struct child_layers {
     int overlay_fd; /* of fspick(2) */
 };
 
-/* PLAN_OVERLAY. in_store: the upper layer outlives the sandbox; then waits until no other sandbox
- * uses it. 0, or -1 with errno: ENODEV, no overlayfs; EOPNOTSUPP, the upper layer's file system
- * lacks what an overlay needs; EBUSY, another sandbox has the layer; others are mount(2)'s. */
-int child_overlay(const struct plan_step *step, bool in_store, struct child_layers *layers);
-
 /* Carries out the plan. Leaves only by executing init or by _exit. */
 __attribute__((noreturn)) void child_main(const struct child_setup *setup);
 

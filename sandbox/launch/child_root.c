@@ -3,22 +3,187 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <linux/limits.h>
 #include <linux/mount.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <sys/xattr.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "base/own.h"
 #include "sandbox/launch/child.h"
-#include "sandbox/launch/terminals.h"
 #include "sandbox/plan/plan.h"
 #include "sandbox/workspace/walk.h"
+
+/* The overlay of a copy-on-write workspace. Runs in the child's user namespace, where Linux 5.11
+ * and newer can mount one; with "userxattr", as trusted.* attributes need the host's
+ * CAP_SYS_ADMIN. */
+
+enum { LOCK_TRIES = 150, LOCK_PAUSE_MS = 20 };
+
+/* Two live overlays with one upper layer are undefined. The sandbox of a server that was killed may
+ * live for another moment. Init keeps the descriptor and with it the lock. */
+static int lock(int fd)
+{
+    const struct timespec pause = {.tv_nsec = LOCK_PAUSE_MS * 1000000L};
+    for (unsigned i = 0; i < LOCK_TRIES; i++) {
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
+            return 0;
+        }
+        if (errno != EWOULDBLOCK) {
+            return -1;
+        }
+        (void)nanosleep(&pause, NULL);
+    }
+    errno = EBUSY;
+    return -1;
+}
+
+/* Without extended attributes or whiteouts the kernel mounts an overlay that cannot replace or
+ * remove directories: ovl_make_workdir() in fs/overlayfs/super.c. */
+static int check_features(int changes_fd)
+{
+    static const char name[] = "work/.features";
+    static const char moved[] = "work/.moved";
+    for (unsigned i = 0; i < 2; i++) { /* what a killed process has left */
+        (void)unlinkat(changes_fd, i ? name : moved, AT_REMOVEDIR);
+        (void)unlinkat(changes_fd, i ? name : moved, 0);
+    }
+    int r = mkdirat(changes_fd, name, 0700);
+    defer_close int fd =
+        r < 0 ? -1 : openat(changes_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    bool has = fd >= 0 && fsetxattr(fd, "user.overlay.opaque", "y", 1, 0) == 0 &&
+               renameat2(changes_fd, name, changes_fd, moved, RENAME_WHITEOUT) == 0;
+    int error = r == 0 && errno != ENOSPC && errno != EDQUOT ? EOPNOTSUPP : errno;
+    (void)unlinkat(changes_fd, name, has ? 0 : AT_REMOVEDIR);
+    (void)unlinkat(changes_fd, moved, AT_REMOVEDIR);
+    return has ? 0 : (errno = error, -1);
+}
+
+/* The merged root shows the upper layer's mode. */
+static int make_upper(int changes_fd, int lower_fd, int *ret_fd)
+{
+    struct stat st;
+    if ((mkdirat(changes_fd, "upper", 0755) < 0 && errno != EEXIST) ||
+        (mkdirat(changes_fd, "work", 0700) < 0 && errno != EEXIST) || fstat(lower_fd, &st) < 0) {
+        return -1;
+    }
+    int fd = openat(changes_fd, "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0) {
+        return -1;
+    }
+    *ret_fd = fd;
+    return fchmod(fd, st.st_mode & 0777);
+}
+
+/* PLAN_OVERLAY. in_store: the upper layer outlives the sandbox; then waits until no other sandbox
+ * uses it. 0, or -1 with errno: ENODEV, no overlayfs; EOPNOTSUPP, the upper layer's file system
+ * lacks what an overlay needs; EBUSY, another sandbox has the layer; others are mount(2)'s. */
+static int child_overlay(const struct plan_step *step, bool in_store, struct child_layers *layers)
+{
+    char options[PATH_MAX];
+    const char *source = step->source + 1; /* the new root is the working directory */
+    const char *target = step->target + 1;
+    (void)snprintf(options, sizeof options, "%s/changes", source);
+    defer_close int changes_fd = open(options, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    (void)snprintf(options, sizeof options, "%s/lower", source);
+    layers->lower_fd = open(options, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (changes_fd < 0 || layers->lower_fd < 0 || (in_store && lock(changes_fd) < 0) ||
+        make_upper(changes_fd, layers->lower_fd, &layers->upper_fd) < 0 ||
+        check_features(changes_fd) < 0 || (mkdir(target, 0755) < 0 && errno != EEXIST)) {
+        return -1;
+    }
+    /* Without an index, the upper layer need not have been made with this very lower one. */
+    (void)snprintf(options, sizeof options,
+                   "lowerdir=%1$s/lower,upperdir=%1$s/changes/upper,workdir=%1$s/changes/work,"
+                   "userxattr,index=off",
+                   source);
+    if (mount("overlay", target, "overlay", MS_NOSUID | MS_NODEV, options) < 0) {
+        return -1;
+    }
+    layers->store_fd = in_store ? take_fd(&changes_fd) : -1;
+    layers->overlay_fd = (int)syscall(SYS_fspick, AT_FDCWD, target, FSPICK_CLOEXEC);
+    return 0;
+}
+
+/* Pseudo-terminals of the sandbox's own, devpts(4): another instance, so no terminal of the host is
+ * in it. The slaves have no permissions and the mount is read-only, so that nobody can open one by
+ * name or change that: only the holder of the master gets its slave (TIOCGPTPEER, as openpty(3) of
+ * glibc 2.27 does), and sessions, which have the same id, cannot reach each other's.
+ *
+ * The kernel wants an id 0 to own /dev/pts/ptmx (mknod_ptmx() in fs/devpts/inode.c), and the
+ * sandbox has none. So a process in a user namespace below makes the file system: there, the
+ * sandbox's id is 0. It works while the child builds the root, and ends before any guest exists;
+ * nobody can enter that namespace, which only the file system keeps. */
+
+enum { NO_DESCRIPTOR = 255 };
+
+/* max: what a terminal buffers (64 KiB each way) counts for no control group, tty_buffer.c. */
+static const char options[] = "newinstance,ptmxmode=666,mode=0,max=32";
+
+static bool become_root(void)
+{
+    char map[32];
+    (void)snprintf(map, sizeof map, "0 %d 1", PLAN_INSIDE_ID);
+    return fd_write_text_at(AT_FDCWD, "/proc/self/setgroups", "deny") == 0 &&
+           fd_write_text_at(AT_FDCWD, "/proc/self/uid_map", map) == 0 &&
+           fd_write_text_at(AT_FDCWD, "/proc/self/gid_map", map) == 0;
+}
+
+/* The mount's descriptor, or -1. The mount namespace that it is made in ends with this process, and
+ * with it what the mount covers there. */
+static int make(const char *path)
+{
+    if (!become_root() ||
+        mount("devpts", path, "devpts", MS_NOSUID | MS_NOEXEC | MS_RDONLY, options) < 0) {
+        return -1;
+    }
+    return (int)syscall(SYS_open_tree, AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+}
+
+/* Starts a process that makes a file system of pseudo-terminals that only the sandbox has; the
+ * caller may make namespaces. path: any directory; the caller sees no mount there. Returns the
+ * process, or -1 and errno. */
+static pid_t terminals_begin(const char *path)
+{
+    /* It shares the descriptors with this process, and exits with the number of one, without a
+     * signal. */
+    pid_t pid = (pid_t)syscall(SYS_clone, CLONE_NEWUSER | CLONE_NEWNS | CLONE_FILES, NULL, NULL,
+                               NULL, NULL);
+    if (pid == 0) {
+        int fd = make(path);
+        _exit(fd >= 0 && fd < NO_DESCRIPTOR ? fd : NO_DESCRIPTOR);
+    }
+    return pid;
+}
+
+/* Waits for that process. Returns the descriptor of its mount, which is in no namespace yet; or -1
+ * and errno. */
+static int terminals_take(pid_t pid)
+{
+    int status = 0;
+    while (waitpid(pid, &status, __WALL) < 0) {
+        if (errno != EINTR) {
+            return -1;
+        }
+    }
+    if (!WIFEXITED(status) || WEXITSTATUS(status) == NO_DESCRIPTOR) {
+        errno = EPERM;
+        return -1;
+    }
+    return WEXITSTATUS(status);
+}
 
 /* PLAN_PROTECT. Reports to the server with a struct fail with code 0 and a struct box_protected as
  * its text. 0, or -1 with errno. */

@@ -11,9 +11,6 @@ extern const struct launched launch_none;
  * ret_child then holds what was made so far. */
 int launch_start(struct launched *ret_child, struct child_setup *setup, int group_fd,
                  const char *whose, struct fail *ret_fail);
-/* Lets the child continue. memory_fd: WIRE_MEMORY_FD, or -1. 0 or -errno */
-int launch_go(const struct launched *child, int memory_fd, const char *whose,
-              struct fail *ret_fail);
 /* Kills the child and closes what is open. Idempotent. */
 void launch_end(struct launched *child);
 
@@ -29,11 +26,6 @@ int launch_confine(struct box *box, struct fail *ret_fail);
 
 /* The sizes of the guest's resource limits. */
 struct rlimit_sizes config_sizes(const struct box *box);
-/* What an epoll item counts as. The kernel counts them for the whole user, epoll(7): a quarter of
- * what the user may have counts as all of --memory. */
-uint64_t config_epoll_item_bytes(const struct box_limits *limits);
-/* Writes all of init's settings to fd. 0 or -errno */
-int config_write(const struct box *box, int fd, struct fail *ret_fail);
 
 /* Starts the process monitor of a sandbox whose init has no /proc, or gives it the new interpreter.
  * 0 or -errno */

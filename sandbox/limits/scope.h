@@ -7,7 +7,7 @@
 
 /* A transient systemd scope for a sandbox: where an ordinary user or root may not divide the cgroup
  * that the server was started in, the manager that owns it makes a scope with the sandbox's limits
- * and moves the sandbox's init there. See scope.c. A struct scope starts zeroed. */
+ * and moves the sandbox's init there. See cgroup_place.c. A struct scope starts zeroed. */
 
 /* error: NULL, or why there is no scope. Called once, from the loop. */
 typedef void (*scope_fn)(void *arg, const char *error);

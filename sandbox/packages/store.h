@@ -43,8 +43,3 @@ int packages_make_staging(const struct box_packages *packages, struct fail *ret_
  * Returns the descriptor or -errno. */
 int packages_place(const struct box_spec *spec, bool make, char path[PATH_MAX],
                    struct fail *ret_fail);
-
-/* In layer_check.c: checks a directory that is to become a layer, and sets its modes. Adds its size
- * to made. */
-int layer_check(int directory_fd, uint64_t bytes_most, uint64_t files_most,
-                struct box_packages_layer *made, struct fail *ret_fail);

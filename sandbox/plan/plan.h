@@ -183,7 +183,7 @@ const char *plan_kind_name(enum plan_kind kind);
  * Pure. */
 
 /* Resolves BOX_ISOLATION_BEST; returns any other level unchanged. namespaces: the namespace check
- * has found that they can be made, see launch/namespace_check.c. */
+ * has found that they can be made, see launch/launch.c. */
 enum box_isolation level_choose(enum box_isolation requested, bool namespaces);
 
 /* The level that the plan for this request aims at. The kernel decides about /proc when the sandbox

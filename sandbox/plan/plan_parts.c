@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sandbox/host/host_facts.h"
+#include "sandbox/host/python.h"
 #include "sandbox/plan/plan.h"
 #include "sandbox/policy/filter.h"
 #include "sandbox/policy/landlock.h"
@@ -222,4 +224,242 @@ enum box_level level_found(enum box_level expected, bool has_proc)
 bool level_spares_proc(enum box_isolation requested)
 {
     return requested == BOX_ISOLATION_AUTO;
+}
+
+/* What the guest is executed with. */
+
+/* The variables in which programs look for a proxy, each in both spellings. Programs reach the
+ * sandbox's own loopback without it, except host addresses that the user has named. */
+static unsigned set_proxy(struct plan *plan, const struct egress_policy *policy, unsigned n)
+{
+    static const char *const proxies[] = {
+        "http_proxy=" EGRESS_PROXY_URL, "HTTP_PROXY=" EGRESS_PROXY_URL,
+        "https_proxy=" EGRESS_PROXY_URL, "HTTPS_PROXY=" EGRESS_PROXY_URL};
+    static const char *const own[] = {"localhost", "127.0.0.1", "::1"};
+    char direct[64] = "";
+    for (unsigned i = 0; i < sizeof own / sizeof *own; i++) {
+        bool named = false;
+        for (unsigned k = 0; k < policy->count; k++) {
+            named = named || strcmp(policy->rows[k].host, own[i]) == 0;
+        }
+        if (!named) {
+            (void)strncat(direct, direct[0] ? "," : "", 2);
+            (void)strncat(direct, own[i], sizeof direct - strlen(direct) - 1);
+        }
+    }
+    for (unsigned i = 0; i < sizeof proxies / sizeof *proxies; i++) {
+        plan->envp[n++] = proxies[i];
+    }
+    plan->envp[n++] = plan_keep(plan, "no_proxy=%s", direct);
+    plan->envp[n++] = plan_keep(plan, "NO_PROXY=%s", direct);
+    return n;
+}
+
+/* The variables that guest/installer reads. */
+static unsigned name_places(struct plan *plan, const struct box_paths *paths, unsigned n)
+{
+    plan->envp[n++] = plan_keep(plan, "SANDPIPER_STAGE=%s", paths->staging);
+    plan->envp[n++] = plan_keep(plan, "SANDPIPER_CACHE=%s", paths->cache);
+    plan->envp[n++] = plan_keep(plan, "SANDPIPER_FIND_LINKS=%s", paths->find_links);
+    plan->envp[n++] = plan_keep(plan, "SANDPIPER_CONSTRAINT=%s", paths->constraint);
+    plan->envp[n++] = plan_keep(plan, "SANDPIPER_CERTIFICATE=%s", paths->certificate);
+    return n;
+}
+
+/* Our programs come first (python may have another name elsewhere, or be another), then those
+ * beside the interpreter, unless their directory cannot be an entry. */
+static const char *search_path(struct plan *plan, const struct box_paths *paths,
+                               const struct python *python)
+{
+    const char *slash = strrchr(python->path, '/');
+    int size = slash && !strchr(python->path, ':') ? (int)(slash - python->path) : 0;
+    return plan_keep(
+        plan, "PATH=%s/bin:%.*s%s/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin",
+        paths->run, size, python->path, size ? ":" : "");
+}
+
+void plan_set_environment(struct plan *plan, const struct box_spec *spec,
+                          const struct plan_content *content)
+{
+    const struct python *python = content->python;
+    const struct box_paths *paths = &spec->paths;
+    unsigned n = 0;
+    uint32_t cpus = (spec->limits.cpu_milli + 999) / 1000;
+    if (python->environment[0]) {
+        plan->envp[n++] = plan_keep(plan, "VIRTUAL_ENV=%s", python->environment);
+    }
+    plan->envp[n++] = search_path(plan, paths, python);
+    /* All sessions write to $HOME: no Python imports from there as it starts. */
+    plan->envp[n++] = python->user_base[0] ? plan_keep(plan, "PYTHONUSERBASE=%s", python->user_base)
+                                           : "PYTHONNOUSERSITE=1";
+    plan->envp[n++] = plan_keep(plan, "HOME=%s", paths->home);
+    plan->envp[n++] = "USER=user";
+    plan->envp[n++] = "LOGNAME=user";
+    plan->envp[n++] = "SHELL=/bin/sh";
+    plan->envp[n++] = "LANG=C.UTF-8";
+    if (content->installer) {
+        plan->envp[n++] = plan_keep(plan, "TMPDIR=%s/tmp", paths->staging);
+        n = name_places(plan, paths, n);
+    } else {
+        plan->envp[n++] = plan_keep(plan, "TMPDIR=%s", paths->tmp);
+        plan->envp[n++] = plan_keep(plan, "SANDPIPER_DIRECTORY=%s", paths->work);
+        plan->envp[n++] = plan_keep(plan, "SANDPIPER_PYTHON=%s", python->path);
+        if (python->hash_seed[0]) {
+            plan->envp[n++] = plan_keep(plan, "PYTHONHASHSEED=%s", python->hash_seed);
+        }
+        /* Watchers of files look again and again, as there is no inotify(7). A checkpoint is a
+         * fork, in which gRPC's handlers hang or end the process. The search for leaks at the end
+         * of a program needs ptrace(2), and fails the program without it. */
+        static const char *const fixed[] = {
+            "CHOKIDAR_USEPOLLING=1", "WATCHPACK_POLLING=true", "WATCHFILES_FORCE_POLLING=true",
+            "GRPC_ENABLE_FORK_SUPPORT=0", "ASAN_OPTIONS=detect_leaks=0"};
+        for (unsigned i = 0; i < sizeof fixed / sizeof *fixed; i++) {
+            plan->envp[n++] = fixed[i];
+        }
+        if (!spec->egress) {
+            plan->envp[n++] = "PIP_NO_INDEX=1"; /* it would retry for some seconds */
+        }
+    }
+    if (plan->cow) {
+        /* git status writes nothing, whoever owns the files. The owner that the user's git noted
+         * is not the one here: with core.checkStat, git does not take each file for changed. */
+        plan->envp[n++] = "GIT_OPTIONAL_LOCKS=0";
+        plan->envp[n++] = "GIT_CONFIG_COUNT=3";
+        plan->envp[n++] = "GIT_CONFIG_KEY_0=safe.directory";
+        plan->envp[n++] = "GIT_CONFIG_VALUE_0=*";
+        plan->envp[n++] = "GIT_CONFIG_KEY_1=diff.autoRefreshIndex";
+        plan->envp[n++] = "GIT_CONFIG_VALUE_1=false";
+        plan->envp[n++] = "GIT_CONFIG_KEY_2=core.checkStat";
+        plan->envp[n++] = "GIT_CONFIG_VALUE_2=minimal";
+    }
+    plan->envp[n++] = "TERM=dumb";
+    plan->envp[n++] = "MPLBACKEND=Agg";
+    plan->envp[n++] = "PYTHONDONTWRITEBYTECODE=1";
+    plan->envp[n++] = "PYTHONIOENCODING=utf-8:backslashreplace";
+    for (unsigned i = 0; cpus && i < 5; i++) {
+        static const char *const names[] = {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS",
+                                            "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS",
+                                            "VECLIB_MAXIMUM_THREADS"};
+        plan->envp[n++] = plan_keep(plan, "%s=%u", names[i], cpus);
+    }
+    n = spec->egress ? set_proxy(plan, spec->egress, n) : n;
+    plan->envp[n] = NULL;
+}
+
+void plan_set_arguments(struct plan *plan, const struct box_spec *spec,
+                        const struct plan_content *content)
+{
+    const struct python *python = content->python;
+    unsigned n = 0;
+    plan->argv[n++] = plan_keep(plan, "%s", python->path);
+    if (content->installer) { /* isolated from packages of unrelated processes */
+        plan->argv[n++] = "-I";
+        plan->argv[n++] = "-B";
+    } else if (!python->user_base[0]) {
+        plan->argv[n++] = "-s"; /* code writes to $HOME, and a new zygote would import from there */
+    }
+    plan->argv[n++] = plan_keep(plan, "%s/%s", spec->paths.run, content->main);
+    for (unsigned i = 0; i < PLAN_ARGUMENTS && content->arguments[i]; i++) {
+        plan->argv[n++] = plan_keep(plan, "%s", content->arguments[i]);
+    }
+    plan->argv[n] = NULL;
+}
+
+/* What programs read in /sys to know their machine, as far as it is true for the sandbox: the
+ * processors that it may use, its limits, its network. child_machine.c has the rest. */
+
+#define SYSTEM "/sys/devices/system"
+
+enum { NUMBER_BYTES = 6 };
+
+/* The first ones, as many as --cpus allows at a time. */
+static struct box_processors usable(const struct box_spec *spec, const struct host_facts *facts)
+{
+    struct box_processors all = facts->processors;
+    unsigned most = spec->limits.cpu_milli ? (spec->limits.cpu_milli + 999) / 1000 : BOX_PROCESSORS;
+    for (unsigned i = 0; i < BOX_PROCESSORS; i++) {
+        if (box_processors_has(&all, i) && most-- == 0) {
+            all.bits[i / 64] &= (1ULL << i % 64) - 1;
+            memset(all.bits + i / 64 + 1, 0, sizeof all.bits - (i / 64 + 1) * sizeof *all.bits);
+            break;
+        }
+    }
+    return all;
+}
+
+/* "0-3,8", as in cpuset(7). */
+static void write_list(const struct box_processors *processors, char *text, size_t size)
+{
+    size_t length = 0;
+    for (unsigned i = 0; i < BOX_PROCESSORS; i++) {
+        unsigned first = i;
+        while (box_processors_has(processors, i)) {
+            i++;
+        }
+        if (i > first) {
+            int more = snprintf(text + length, size - length, i > first + 1 ? "%s%u-%u" : "%s%u",
+                                length ? "," : "", first, i - 1);
+            length += (size_t)more;
+        }
+    }
+}
+
+/* Words of 32 bits, the highest first, as in cpuset(7). */
+static void write_map(const struct box_processors *processors, char *text, size_t size)
+{
+    size_t length = 0;
+    for (unsigned i = BOX_PROCESSORS / 32; i-- > 0;) {
+        unsigned word = (unsigned)(processors->bits[i / 2] >> 32 * (i % 2));
+        if (word || length || i == 0) {
+            length +=
+                (size_t)snprintf(text + length, size - length, "%s%08x", length ? "," : "", word);
+        }
+    }
+}
+
+static void add_text(struct plan *plan, const char *path, const char *text)
+{
+    (void)plan_add_file(plan, path, text, text ? strlen(text) : 0);
+}
+
+void plan_add_machine(struct plan *plan, const struct box_spec *spec,
+                      const struct host_facts *facts)
+{
+    static const char *const lists[] = {SYSTEM "/cpu/possible", SYSTEM "/cpu/present",
+                                        SYSTEM "/cpu/online", SYSTEM "/node/node0/cpulist"};
+    static const struct {
+        const char *path;
+        const char *text;
+    } fixed[] = {
+        {SYSTEM "/node/possible", "0\n"},
+        {SYSTEM "/node/online", "0\n"},
+        {SYSTEM "/node/node0/distance", "10\n"},
+        {"/sys/class/net/lo/address", "00:00:00:00:00:00\n"},
+        {"/sys/class/net/lo/addr_len", "6\n"},
+        {"/sys/class/net/lo/flags", "0x9\n"}, /* IFF_UP, IFF_LOOPBACK */
+        {"/sys/class/net/lo/ifindex", "1\n"},
+        {"/sys/class/net/lo/mtu", "65536\n"},
+        {"/sys/class/net/lo/operstate", "unknown\n"},
+        {"/sys/class/net/lo/type", "772\n"}, /* ARPHRD_LOOPBACK */
+    };
+    char text[BOX_PROCESSORS * NUMBER_BYTES];
+    plan->processors = usable(spec, facts);
+    write_list(&plan->processors, text, sizeof text);
+    const char *list = plan_keep(plan, "%s\n", text);
+    for (unsigned i = 0; i < sizeof lists / sizeof *lists; i++) {
+        add_text(plan, lists[i], list);
+    }
+    write_map(&plan->processors, text, sizeof text);
+    add_text(plan, SYSTEM "/node/node0/cpumap", plan_keep(plan, "%s\n", text));
+    for (unsigned i = 0; i < sizeof fixed / sizeof *fixed; i++) {
+        add_text(plan, fixed[i].path, fixed[i].text);
+    }
+    /* Of version 2 of control groups, whichever the host has. */
+    add_text(plan, "/sys/fs/cgroup/memory.max",
+             plan_keep(plan, "%llu\n", (unsigned long long)spec->limits.memory_bytes));
+    add_text(plan, "/sys/fs/cgroup/cpu.max",
+             spec->limits.cpu_milli
+                 ? plan_keep(plan, "%llu 100000\n", spec->limits.cpu_milli * 100ULL)
+                 : "max 100000\n");
+    plan_add(plan, PLAN_PROCESSORS, NULL, SYSTEM "/cpu");
 }

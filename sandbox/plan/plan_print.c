@@ -1,5 +1,4 @@
 #include <linux/mount.h>
-#include <sys/types.h>
 
 #include "base/buf.h"
 #include "sandbox/plan/plan.h"

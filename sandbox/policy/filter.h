@@ -11,7 +11,7 @@ struct filter_program {
     uint32_t arch; /* whose calls it checks: AUDIT_ARCH_* of linux/audit.h; 0: this machine's */
 };
 
-/* The programs of a sandbox, compiled for ret_filter->arch: by name here (filter_names.c), by
+/* The programs of a sandbox, compiled for ret_filter->arch: by name here (filter_lists.c), by
  * argument with libseccomp. Each function returns 0 with a program on the heap, or -errno. The most
  * restrictive result of all programs that a process carries wins, seccomp(2). */
 
@@ -44,7 +44,7 @@ int filter_build_proxy(struct filter_program *ret_filter, struct fail *ret_fail)
  * else is EPERM. */
 int filter_build_apply(struct filter_program *ret_filter, struct fail *ret_fail);
 
-/* The container level (filter_container.c): only these filters and Landlock separate the guest from
+/* The container level (plan_container.c): only these filters and Landlock separate the guest from
  * its user's other processes and files. */
 struct filter_container {
     int landlock_abi; /* the filters check what this version does not */

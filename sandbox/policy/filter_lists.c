@@ -22,6 +22,92 @@
 #include "sandbox/policy/filter_parts.h"
 #include "sandbox/policy/landlock_abi.h"
 
+/* Programs that decide by the number of a call alone. Sorted by number, the lists make about a
+ * hundred ranges with the same action each; the program finds the range by halving. The kernel runs
+ * it once for each number that is allowed: it keeps the result (Linux 5.11). */
+
+enum {
+    NUMBERS = 1024,    /* above every call's number on the 64-bit architectures of Linux */
+    RANGES_MOST = 255, /* half of them are skipped by a jump, which covers up to 255 steps */
+    HEAD_STEPS = 4,
+};
+
+struct range {
+    uint32_t start; /* its first number; it ends before the next range's, the last one nowhere */
+    uint32_t action;
+};
+
+static const uint32_t absent = SECCOMP_RET_ERRNO | ENOSYS;
+
+static int fill(const struct filter_named *lists, uint32_t arch, uint32_t actions[NUMBERS])
+{
+    for (; lists->names; lists++) {
+        for (const char *const *name = lists->names; *name; name++) {
+            int number = seccomp_syscall_resolve_name_arch(arch, *name);
+            if (number < 0) {
+                continue; /* unknown to this libseccomp, or missing on this architecture */
+            }
+            if (number >= NUMBERS) {
+                return -ERANGE;
+            }
+            actions[number] = actions[number] ? actions[number] : lists->action;
+        }
+    }
+    return 0;
+}
+
+static unsigned find_ranges(const uint32_t actions[NUMBERS], struct range ranges[NUMBERS + 1])
+{
+    unsigned count = 0;
+    for (uint32_t number = 0; number <= NUMBERS; number++) {
+        uint32_t action = number < NUMBERS && actions[number] ? actions[number] : absent;
+        if (count == 0 || action != ranges[count - 1].action) {
+            ranges[count++] = (struct range){.start = number, .action = action};
+        }
+    }
+    return count;
+}
+
+/* Compiles the ranges for a number that is in one of them, to 2 * count - 1 steps. */
+static unsigned compile_names(const struct range *ranges, unsigned count, struct sock_filter *steps)
+{
+    if (count == 1) {
+        steps[0] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, ranges->action);
+        return 1;
+    }
+    unsigned half = count / 2;
+    unsigned below = compile_names(ranges, half, steps + 1);
+    steps[0] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, ranges[half].start,
+                                            (uint8_t)below, 0);
+    return 1 + below + compile_names(ranges + half, count - half, steps + 1 + below);
+}
+
+int filter_build_named(const struct filter_named *lists, struct filter_program *ret_filter,
+                       struct fail *ret_fail)
+{
+    uint32_t actions[NUMBERS] = {};
+    struct range ranges[NUMBERS + 1];
+    uint32_t arch = ret_filter->arch ? ret_filter->arch : seccomp_arch_native();
+    int r = fill(lists, arch, actions);
+    unsigned count = r < 0 ? 0 : find_ranges(actions, ranges);
+    if (r < 0 || count > RANGES_MOST) {
+        return fail_set(ret_fail, ERANGE, "seccomp rules by name for architecture %#x", arch);
+    }
+    struct sock_filter *steps = malloc((HEAD_STEPS + 2 * count) * sizeof *steps);
+    if (!steps) {
+        return fail_set(ret_fail, ENOMEM, "seccomp filter");
+    }
+    steps[0] =
+        (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch));
+    steps[1] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, arch, 1, 0);
+    steps[2] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, absent);
+    steps[3] =
+        (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
+    ret_filter->count = HEAD_STEPS + compile_names(ranges, count, steps + HEAD_STEPS);
+    ret_filter->program = steps;
+    return 0;
+}
+
 /* Not in the list, of the options that programs do use:
  * - PR_SET_SECCOMP: each filter is kernel memory that nothing counts; seccomp(2) is refused too.
  * - PR_FUTEX_HASH: up to 256 MiB of tables for each process, counted by nothing (Linux 6.16).
@@ -57,14 +143,13 @@ static const uint32_t process_options[] = {
     PR_GET_SPECULATION_CTRL, /* state of the processor's mitigations */
 };
 
-/* Terminals are pseudo-terminals that code has made (launch/terminals.c). Not in the list: requests
- * that type into terminals (TIOCSTI: CVE-2017-5226, CVE-2023-28100; TIOCLINUX), attach a line
- * discipline (TIOCSETD: CVE-2017-2636, CVE-2023-6546), send signals (TIOCSIG), list
- * interfaces of a socket's network (SIOCGIF...), send signals to a descriptor's owner (FIOSETOWN,
- * FIOASYNC), change attributes of files that were opened for reading (FS_IOC_SETFLAGS,
- * FS_IOC_ENABLE_VERITY), reveal where a file is on the disk (FS_IOC_FIEMAP), share extents with the
- * owner's right alone (FIDEDUPERANGE), or belong to one file system (BTRFS_IOC_SNAP_CREATE of a
- * whole subvolume). */
+/* Terminals are pseudo-terminals that code has made (launch/child_root.c). Not in the list:
+ * requests that type into terminals (TIOCSTI: CVE-2017-5226, CVE-2023-28100; TIOCLINUX), attach a
+ * line discipline (TIOCSETD: CVE-2017-2636, CVE-2023-6546), send signals (TIOCSIG), list interfaces
+ * of a socket's network (SIOCGIF...), send signals to a descriptor's owner (FIOSETOWN, FIOASYNC),
+ * change attributes of files that were opened for reading (FS_IOC_SETFLAGS, FS_IOC_ENABLE_VERITY),
+ * reveal where a file is on the disk (FS_IOC_FIEMAP), share extents with the owner's right alone
+ * (FIDEDUPERANGE), or belong to one file system (BTRFS_IOC_SNAP_CREATE of a whole subvolume). */
 static const uint32_t requests[] = {
     TCGETS,          /* isatty(3) */
     0x802c542a,      /* TCGETS2: isatty(3) of glibc 2.42 */

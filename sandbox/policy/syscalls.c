@@ -1,4 +1,4 @@
-#include "sandbox/policy/syscalls.h"
+#include "sandbox/policy/filter_parts.h"
 
 #include <stddef.h>
 

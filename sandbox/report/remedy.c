@@ -49,49 +49,35 @@ static void name_cause(const struct host *host, int error, char *text, size_t si
 static void advise_container(const struct host *host, int error,
                              struct box_protection_report *entry)
 {
+    static const struct {
+        const char *text;
+        const char *apparmor;
+        const char *rest;
+    } rows[] = {
+        [HOST_DOCKER] = {"start the container with --security-opt seccomp=sandpiper.json (from "
+                         "packaging/seccomp)",
+                         " --security-opt apparmor=sandpiper-container (from "
+                         "packaging/apparmor.d; or =unconfined)",
+                         "; with --security-opt systempaths=unconfined as well, code has a /proc"},
+        [HOST_PODMAN] = {"start the container with Podman's own seccomp profile or with "
+                         "--security-opt seccomp=sandpiper.json (from packaging/seccomp)",
+                         " --security-opt apparmor=unconfined",
+                         "; with --security-opt unmask=ALL as well, code has a /proc"},
+        [HOST_KUBERNETES] = {"give the container securityContext: {"
+                             "seccompProfile: {type: Localhost, localhostProfile: sandpiper.json}",
+                             ", appArmorProfile: {type: Localhost, localhostProfile: "
+                             "sandpiper-container}",
+                             "} (from packaging/seccomp); with procMount: Unmasked and the pod's "
+                             "hostUsers: false as well, code has a /proc"},
+        [HOST_FIREJAIL] = {"start it with firejail --ignore=seccomp --ignore=protocol "
+                           "--ignore=caps.drop --ignore=restrict-namespaces",
+                           "", ""},
+        [HOST_CONTAINER] = {"allow " CONTAINER_CALLS " in the container's seccomp profile", "", ""},
+    };
     char cause[128];
-    bool apparmor = host->apparmor[0] != '\0';
     name_cause(host, error, cause, sizeof cause);
-    switch (host->container) {
-    case HOST_DOCKER:
-        advise(entry,
-               "%sstart the container with --security-opt seccomp=sandpiper.json (from "
-               "packaging/seccomp)%s; with --security-opt systempaths=unconfined as well, code has "
-               "a /proc",
-               cause,
-               apparmor ? " --security-opt apparmor=sandpiper-container (from "
-                          "packaging/apparmor.d; or =unconfined)"
-                        : "");
-        break;
-    case HOST_PODMAN:
-        advise(entry,
-               "%sstart the container with Podman's own seccomp profile or with --security-opt "
-               "seccomp=sandpiper.json (from packaging/seccomp)%s; with --security-opt unmask=ALL "
-               "as well, code has a /proc",
-               cause, apparmor ? " --security-opt apparmor=unconfined" : "");
-        break;
-    case HOST_KUBERNETES:
-        advise(entry,
-               "%sgive the container securityContext: {seccompProfile: {type: Localhost, "
-               "localhostProfile: sandpiper.json}%s} (from packaging/seccomp); with procMount: "
-               "Unmasked and the pod's hostUsers: false as well, code has a /proc",
-               cause,
-               apparmor ? ", appArmorProfile: {type: Localhost, localhostProfile: "
-                          "sandpiper-container}"
-                        : "");
-        break;
-    case HOST_FIREJAIL:
-        advise(entry,
-               "%sstart it with firejail --ignore=seccomp --ignore=protocol --ignore=caps.drop "
-               "--ignore=restrict-namespaces",
-               cause);
-        break;
-    case HOST_CONTAINER:
-    case HOST_BARE:
-    default:
-        advise(entry, "%sallow " CONTAINER_CALLS " in the container's seccomp profile", cause);
-        break;
-    }
+    advise(entry, "%s%s%s%s", cause, rows[host->container].text,
+           host->apparmor[0] ? rows[host->container].apparmor : "", rows[host->container].rest);
 }
 
 /* Puts a backslash before each character of special; cuts the text off at size. */

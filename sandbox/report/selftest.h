@@ -11,7 +11,7 @@
 /* The self-test checks the effect of each protection, in the sandbox that is going to run code,
  * before code runs. It has two sources. A process of init, confined by the same function as the
  * interpreter, tries what must fail and sends a record (programs/init/selftest_attempts.c). And
- * selftest_look.c reads from outside, in the host's /proc/PID, what the kernel says about the real
+ * box_selftest.c reads from outside, in the host's /proc/PID, what the kernel says about the real
  * interpreter once it is ready. This file checks both and has no side effects. */
 
 struct plan;
@@ -74,7 +74,7 @@ __attribute__((format(printf, 3, 4))) void selftest_found(struct selftest_verdic
                                                           enum box_protection protection,
                                                           const char *fmt, ...);
 
-/* --- selftest_look.c --- */
+/* --- box_selftest.c --- */
 
 /* Reads what the kernel says about a process; pid 0: about this one. 0 or -errno. The maker of a
  * user namespace can read the files of its processes, user_namespaces(7). */
@@ -84,7 +84,3 @@ int selftest_look(pid_t pid, struct selftest_process *ret_process);
  * (Linux 4.9): for the maker of the user namespace that owns the network namespace, or for root. 0
  * or -errno. */
 int selftest_look_socket(int socket_fd, struct file_id *ret_namespace);
-
-/* The host's directories. Leaves those empty that the plan shows: they are the sandbox's too. */
-void selftest_look_directories(const struct plan *plan,
-                               struct file_id directories[SELFTEST_DIRECTORY_COUNT]);

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stddef.h>
 
-#include "sandbox/limits/cgroup.h"
 #include "sandbox/unprivileged/scratch.h"
 #include "sandbox/unprivileged/unprivileged.h"
 

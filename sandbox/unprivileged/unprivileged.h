@@ -33,10 +33,6 @@ int scratch_add_installer(struct box_scratch *scratch, const struct embedded *fi
 int scratch_copy_file(struct box_scratch *scratch, enum scratch_copy copy, const char *from,
                       const char **ret_path, struct fail *ret_fail);
 
-/* workspace: NULL, or a directory of the user's: code runs as its owner. needed: NULL-terminated
- * paths of programs and directories that code must be able to reach, because it sees the host's own
- * paths. */
-void uid_pool_choose(const char *workspace, const char *const *needed, struct uid_pool *ret_ids);
 /* Whether any user may follow path and read there. */
 bool uid_pool_all_reach(const char *path);
 

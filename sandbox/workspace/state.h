@@ -6,11 +6,28 @@
 #include <sys/types.h>
 #include <time.h>
 
-#include "sandbox/workspace/names.h"
+#include "sandbox/workspace/protected.h"
 #include "sandbox/workspace/walk.h"
 
-/* State that the parts of a walk share: walk.c finds names, git.c what git's configuration refers
- * to, cover.c mounts. */
+/* The table behind protected.h, for sandbox/ only. Safe between clone and execve. */
+
+/* The git directory. Its rows are also found in git directories with other names (submodules). */
+#define PROTECTED_GIT ".git"
+
+/* The rows of a git repository without .git; NULL ends them. */
+extern const char *const protected_bare[];
+
+/* Whether name is the row's first component; *ret_rest: the rest of the row, "" if it has one
+ * component. Case-insensitive. */
+bool protected_begins(unsigned row, const char *name, const char **ret_rest);
+
+static inline bool protected_is_open(uint64_t open, unsigned row)
+{
+    return open & 1ULL << row;
+}
+
+/* State that the parts of a walk share: walk.c finds names; cover.c finds what git's configuration
+ * refers to, and mounts. */
 
 enum {
     DIRECTORIES = 4096,
@@ -90,15 +107,6 @@ int walk_cover(struct walk *walk, struct spot spot);
  * targets. */
 bool walk_protect(struct walk *walk, const char *path, bool writable, bool want_directory);
 void walk_protect_any(struct walk *walk, const char *path);
-
-/* Resolves text as a program outside would whose working directory is directory (below the root).
- * Covers every symlink, and as writable every directory on the way, so that code cannot replace
- * them. False: nothing that code can write to. */
-bool walk_follow(struct walk *walk, const char *directory, const char *text, struct spot *ret_spot);
-
-/* Covers what text names as read-only and counts it. */
-bool walk_protect_named(struct walk *walk, const char *directory, const char *text,
-                        struct spot *ret_spot);
 
 /* Covers the rows of the git directory at path. */
 void walk_protect_git(struct walk *walk, const char *path);

@@ -3,7 +3,6 @@
  * more only for directories whose content code can change. */
 #include <dirent.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -14,8 +13,8 @@
 #include "base/own.h"
 #include "sandbox/spec/spec.h"
 #include "sandbox/types.h"
-#include "sandbox/workspace/names.h"
 #include "sandbox/workspace/protected.h"
+#include "sandbox/workspace/state.h"
 
 enum { DEPTH = 16, ENTRIES = 1024 }; /* compared in one directory: at most 1 ms */
 

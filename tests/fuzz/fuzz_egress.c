@@ -3,8 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sandbox/egress/dns.h"
-#include "sandbox/egress/request.h"
+#include "sandbox/egress/messages.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { ID = 0x3131 };

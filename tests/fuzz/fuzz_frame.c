@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rpc/frame.h"
+#include "rpc/message.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { LINE_MAX_BYTES = 24 };

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rpc/scan.h"
+#include "rpc/text.h"
 #include "schema/schema.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -53,6 +53,11 @@ void install_package_call(struct tools *tools, struct rpc_call *call, const json
 void list_changes_call(struct tools *tools, struct rpc_call *call, const json_t *arguments);
 void apply_changes_call(struct tools *tools, struct rpc_call *call, const json_t *arguments);
 
+/* What a view reads by read_file: its data, and a part of a library's script. Returns false, having
+ * done nothing, for any other path; else ends the call, maybe before this returns. Reads what no
+ * call changes, so it has no place in the order of the calls, and none in the record. */
+bool read_view(struct tools *tools, struct rpc_call *call, const json_t *arguments);
+
 /* Whether a call of run_python only waits for a job, or stops one. */
 bool run_python_is_wait(const json_t *arguments);
 
@@ -63,4 +68,3 @@ json_t *describe_server(void *ctx);
 
 /* The workspace's files as resources. */
 extern const struct rpc_resources workspace_resources;
-void resource_list(void *ctx, struct rpc_call *call, const char *cursor);

@@ -1,17 +1,267 @@
 #include "tools/changes/paths.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/fd.h"
 #include "base/limits.h"
 #include "base/own.h"
 #include "base/quote.h"
 #include "base/word.h"
 #include "sandbox/sandbox.h"
-#include "tools/changes/ignored.h"
 #include "tools/content/mounts.h"
+
+/* The file may be from anywhere, and the code in the sandbox chooses the paths. */
+enum { FILE_MOST = 65536, RULES_MOST = 4000, DEPTH_MOST = 200, STEPS_MOST = 100000000 };
+
+/* Components of a path or of a pattern for one, a NUL behind each. */
+struct span {
+    const char *at;
+    const char *end;
+};
+
+struct rule {
+    struct span pattern;
+    bool negated;
+    bool is_directory; /* it matches nothing else */
+    bool is_name;      /* it has no slash: matches the last component at any depth */
+};
+
+/* The rules of one directory. */
+struct level {
+    size_t size; /* of the directory's path, in ignored->path */
+    char *text;
+    struct rule *rules;
+    size_t count;
+};
+
+struct ignored {
+    int fd;
+    unsigned steps;               /* that are left */
+    char path[LIMIT_PATH_BYTES];  /* the last one */
+    char parts[LIMIT_PATH_BYTES]; /* its components */
+    size_t found;                 /* its bytes that are ignored */
+    struct level levels[DEPTH_MOST];
+    size_t depth;
+    size_t rules; /* of all levels */
+};
+
+/* --- patterns --- */
+
+/* Whether a component is like the pattern of one. A step is some eight of fnmatch(3), whose work is
+ * at most the product of the sizes. */
+static bool is_like(struct ignored *ignored, const char *pattern, const char *name)
+{
+    size_t steps = strchr(pattern, '*') ? 1 + strlen(pattern) * strlen(name) / 8 : 1;
+    ignored->steps -= steps < ignored->steps ? (unsigned)steps : ignored->steps;
+    return ignored->steps > 0 && fnmatch(pattern, name, 0) == 0;
+}
+
+/* Makes it what is behind the first component; returns whether there is something. */
+static bool next(struct span *path)
+{
+    path->at += strlen(path->at) + 1;
+    return path->at < path->end;
+}
+
+/* The same of whole paths. "**" is any number of components; at the end, at least one. */
+static bool is_path_like(struct ignored *ignored, struct span pattern, struct span path)
+{
+    struct span star = {};
+    struct span back = {};
+    bool has_pattern = true;
+    for (bool has_path = true; has_path;) {
+        if (has_pattern && strcmp(pattern.at, "**") == 0) {
+            has_pattern = next(&pattern);
+            if (!has_pattern) {
+                return true;
+            }
+            star = pattern;
+            back = path;
+        } else if (has_pattern && is_like(ignored, pattern.at, path.at)) {
+            has_pattern = next(&pattern);
+            has_path = next(&path);
+        } else if (star.at && next(&back)) {
+            has_pattern = true;
+            pattern = star;
+            path = back;
+        } else {
+            return false;
+        }
+    }
+    return !has_pattern;
+}
+
+/* --- files --- */
+
+static bool take_rule(struct span line, struct rule *ret)
+{
+    if (line.at < line.end && line.end[-1] == '\r') {
+        line.end--;
+    }
+    while (line.at < line.end && line.end[-1] == ' ' &&
+           !(line.end - line.at > 1 && line.end[-2] == '\\')) {
+        line.end--;
+    }
+    bool negated = line.at < line.end && *line.at == '!';
+    bool is_comment = line.at < line.end && *line.at == '#';
+    line.at += negated;
+    bool is_directory = line.at < line.end && line.end[-1] == '/';
+    line.end -= is_directory;
+    bool is_name = line.at < line.end && !memchr(line.at, '/', (size_t)(line.end - line.at));
+    line.at += line.at < line.end && *line.at == '/';
+    *ret = (struct rule){line, negated, is_directory, is_name};
+    return line.at < line.end && !is_comment;
+}
+
+/* Puts a NUL behind each component. */
+static void split(char *path, size_t size)
+{
+    path[size] = '\0';
+    for (char *slash = path; (slash = memchr(slash, '/', size - (size_t)(slash - path)));) {
+        *slash = '\0';
+    }
+}
+
+/* Takes the rules of a file's text, which the level has; none if there are too many. */
+static void take_rules(struct ignored *ignored, struct level *level, size_t size)
+{
+    static const char mark[] = "\xEF\xBB\xBF";
+    struct span rest = {level->text, level->text + size};
+    size_t lines = 1;
+    for (const char *at = rest.at; (at = memchr(at, '\n', (size_t)(rest.end - at))); at++) {
+        lines++;
+    }
+    level->rules = ignored->rules + lines > RULES_MOST ? NULL : calloc(lines, sizeof(struct rule));
+    rest.at += size >= 3 && memcmp(rest.at, mark, 3) == 0 ? 3 : 0;
+    while (level->rules && rest.at < rest.end) {
+        const char *end = memchr(rest.at, '\n', (size_t)(rest.end - rest.at));
+        struct span line = {rest.at, end ? end : rest.end};
+        rest.at = line.end + (end != NULL);
+        struct rule *rule = &level->rules[level->count];
+        if (take_rule(line, rule)) {
+            split(level->text + (rule->pattern.at - level->text),
+                  (size_t)(rule->pattern.end - rule->pattern.at));
+            level->count++;
+        }
+    }
+    ignored->rules += level->count;
+}
+
+/* Adds the level of the directory that is the first size bytes of ignored->path. */
+static void push(struct ignored *ignored, size_t size)
+{
+    struct stat st;
+    char path[LIMIT_PATH_BYTES + sizeof "/.gitignore"];
+    struct level *level = &ignored->levels[ignored->depth++];
+    *level = (struct level){.size = size};
+    (void)snprintf(path, sizeof path, "%.*s%s.gitignore", (int)size, ignored->path,
+                   size ? "/" : "");
+    defer_close int fd =
+        ignored->fd < 0 ? -1 : fd_open_beneath(ignored->fd, path, O_RDONLY | O_NONBLOCK);
+    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > FILE_MOST ||
+        !(level->text = malloc((size_t)st.st_size + 1))) {
+        return;
+    }
+    ssize_t have = fd_pread_all(fd, level->text, (size_t)st.st_size, 0);
+    take_rules(ignored, level, have > 0 ? (size_t)have : 0);
+}
+
+static void pop(struct ignored *ignored)
+{
+    struct level *level = &ignored->levels[--ignored->depth];
+    ignored->rules -= level->count;
+    free(level->rules);
+    free(level->text);
+}
+
+/* Whether the first size bytes of ignored->path, in none that is ignored, are. The last rule that
+ * matches decides, of the directory that is nearest. */
+static bool is_ignored(struct ignored *ignored, size_t size, bool is_directory)
+{
+    const char *path = ignored->parts;
+    const char *slash = memrchr(path, '\0', size);
+    const char *name = slash ? slash + 1 : path;
+    for (size_t i = ignored->depth; i-- > 0;) {
+        const struct level *level = &ignored->levels[i];
+        const struct span below = {path + level->size + (level->size > 0), path + size};
+        for (size_t k = level->count; k-- > 0;) {
+            const struct rule *rule = &level->rules[k];
+            if ((is_directory || !rule->is_directory) &&
+                (rule->is_name ? is_like(ignored, rule->pattern.at, name)
+                               : is_path_like(ignored, rule->pattern, below))) {
+                return !rule->negated;
+            }
+        }
+    }
+    return false;
+}
+
+/* Whether the first size bytes of both paths are the same directory. */
+static bool is_same(const char *one, const char *other, size_t size)
+{
+    return strncmp(one, other, size) == 0 && (size == 0 || other[size] == '/');
+}
+
+size_t ignored_find(struct ignored *ignored, const char *path, bool is_directory)
+{
+    if (!ignored || strlen(path) >= sizeof ignored->path) {
+        return 0;
+    }
+    if (ignored->found > 0 && is_same(ignored->path, path, ignored->found)) {
+        return ignored->found;
+    }
+    while (ignored->depth > 0 &&
+           !is_same(ignored->path, path, ignored->levels[ignored->depth - 1].size)) {
+        pop(ignored);
+    }
+    memcpy(ignored->path, path, strlen(path) + 1);
+    memcpy(ignored->parts, path, strlen(path) + 1);
+    split(ignored->parts, strlen(path));
+    ignored->found = 0;
+    if (ignored->depth == 0) {
+        push(ignored, 0);
+    }
+    size_t begin = ignored->levels[ignored->depth - 1].size;
+    while (ignored->found == 0) {
+        size_t end = begin + (begin > 0) + strcspn(path + begin + (begin > 0), "/");
+        if (is_ignored(ignored, end, path[end] || is_directory) && ignored->steps > 0) {
+            ignored->found = end;
+        } else if (!path[end] || ignored->depth == DEPTH_MOST) {
+            return 0;
+        } else {
+            push(ignored, end);
+            begin = end;
+        }
+    }
+    return ignored->found;
+}
+
+struct ignored *ignored_new(const char *path)
+{
+    struct ignored *ignored = calloc(1, sizeof *ignored);
+    if (ignored) {
+        ignored->fd = fd_open_straight(path, O_PATH | O_DIRECTORY);
+        ignored->steps = STEPS_MOST;
+    }
+    return ignored;
+}
+
+void ignored_free(struct ignored *ignored)
+{
+    while (ignored && ignored->depth > 0) {
+        pop(ignored);
+    }
+    if (ignored) {
+        own_close(&ignored->fd);
+    }
+    free(ignored);
+}
 
 static const char outside[] = "is outside of the workspace; send paths that are relative to it";
 

@@ -37,3 +37,17 @@ enum changes_left { CHANGES_LEFT_NONE, CHANGES_LEFT_CACHE, CHANGES_LEFT_IGNORED 
  * st_mode. *ret_size: the bytes of the path that are left out. */
 enum changes_left changes_paths_left(const struct changes_paths *paths, const char *path,
                                      uint32_t mode, size_t *ret_size);
+
+/* What the .gitignore files of a user's directory ignore, gitignore(5): of each directory that is
+ * asked about, as they are when it is. Whether git tracks a file is not known; it would not ignore
+ * one. */
+
+/* path: the directory, without symlinks; one that is not there ignores nothing. NULL: out of
+ * memory. */
+struct ignored *ignored_new(const char *path);
+void ignored_free(struct ignored *ignored);
+
+/* The bytes of the path (relative, normal) that are the ignored file, or the first directory that
+ * is; 0: it is not ignored. Quick where paths of one directory come one after the other. What is
+ * too large to be read or matched ignores nothing. */
+size_t ignored_find(struct ignored *ignored, const char *path, bool is_directory);

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -15,7 +16,11 @@
 #include "base/normal.h"
 #include "base/own.h"
 #include "base/word.h"
+#include "schema/schema.h"
+#include "tools/box/tool.h"
 #include "tools/content/content.h"
+#include "tools/content/mounts.h"
+#include "tools/files/path.h"
 
 enum { LISTING_READ = 20000 };
 
@@ -138,4 +143,154 @@ const char *listing_same(const json_t *names, const char *name)
         }
     }
     return NULL;
+}
+
+enum { CLIMBS_MOST = 16, NEIGHBOURS_SHOWN = 10 };
+
+static void look_up(struct not_found *lookup);
+
+static void append_neighbours(const json_t *names, struct buf *text)
+{
+    struct word_list list = {.out = text, .before = " ", .most = NEIGHBOURS_SHOWN};
+    const char *key = NULL;
+    json_t *value = NULL;
+    json_object_foreach ((json_t *)(uintptr_t)names, key, value) {
+        if (word_list_next(&list)) {
+            word_append(text, key, strlen(key));
+        }
+    }
+    word_list_end(&list);
+}
+
+/* Appends "data/sales.csv not found. In data: 2023.csv, 2024.csv", or the name that the model may
+ * mean. */
+static void describe_neighbours(const struct not_found *lookup, const char *name,
+                                size_t parent_size, const json_t *names, struct buf *text)
+{
+    const char *work = lookup->tools->config.spec->paths.work;
+    bool is_directory = lookup->path[lookup->end] == '/';
+    const char *near = near_key(names, name);
+    word_append(text, lookup->path, strlen(lookup->path));
+    buf_append_text(text, " not found");
+    if (is_directory) {
+        buf_append_text(text, ": there is no directory ");
+        word_append(text, lookup->path, lookup->end);
+    }
+    buf_append_text(text, ".");
+    if (near) {
+        buf_append_text(text, " Did you mean ");
+        char whole[LIMIT_PATH_BYTES + NAME_MAX + 1];
+        int length = snprintf(whole, sizeof whole, "%.*s%s", (int)parent_size, lookup->path, near);
+        word_append(text, whole, (size_t)length);
+        buf_append_text(text, "?");
+        return;
+    }
+    if (lookup->path[0] == '/' && (parent_size == 1 || json_object_size(names) == 0)) {
+        buf_appendf(text, " Files are in %s.", work);
+        return;
+    }
+    if (json_object_size(names) == 0) {
+        return;
+    }
+    buf_append_text(text, " In ");
+    word_append(text, parent_size ? lookup->path : work,
+                parent_size ? parent_size - (parent_size > 1) : strlen(work));
+    buf_append_text(text, ":");
+    append_neighbours(names, text);
+}
+
+/* Appends "out/a.csv not found: out is a symlink to old, which does not exist." */
+static void describe_dangling(const struct not_found *lookup, const char *target, size_t size,
+                              struct buf *text)
+{
+    bool is_directory = lookup->path[lookup->end] == '/';
+    word_append(text, lookup->path, strlen(lookup->path));
+    buf_append_text(text, " not found: ");
+    if (is_directory) {
+        word_append(text, lookup->path, lookup->end);
+    } else {
+        buf_append_text(text, "it");
+    }
+    buf_append_text(text, " is a symlink to ");
+    word_append_next(text, target, size);
+    buf_append_text(text, ", which does not exist in the sandbox.");
+}
+
+/* Changes the path to that of the name which is the same but for how its characters are composed.
+ * Returns whether there is one. */
+static bool respell(struct not_found *lookup, const char *name, size_t parent_size,
+                    const json_t *names)
+{
+    char path[LIMIT_PATH_BYTES];
+    const char *same = lookup->climbs++ < CLIMBS_MOST ? listing_same(names, name) : NULL;
+    if (!same || snprintf(path, sizeof path, "%.*s%s%s", (int)parent_size, lookup->path, same,
+                          lookup->path + lookup->end) >= (int)LIMIT_PATH_BYTES) {
+        return false;
+    }
+    memcpy(lookup->path, path, sizeof path);
+    return true;
+}
+
+static void parent_opened(void *arg, const struct wire_reply *reply, int fds[WIRE_FDS])
+{
+    struct not_found *lookup = arg;
+    size_t end = lookup->end;
+    const char *slash = memrchr(lookup->path, '/', end);
+    size_t parent_size = slash ? (size_t)(slash - lookup->path) + 1 : 0;
+    if (reply->error == ENOENT && parent_size > 1 && lookup->climbs++ < CLIMBS_MOST) {
+        lookup->end = parent_size - 1;
+        look_up(lookup);
+        return;
+    }
+    OWNED(buf_done) struct buf text = BUF_EMPTY;
+    char name[LIMIT_PATH_BYTES];
+    char target[LIMIT_PATH_BYTES];
+    (void)snprintf(name, sizeof name, "%.*s", (int)(end - parent_size), lookup->path + parent_size);
+    ssize_t length = reply->error ? -1 : readlinkat(fds[0], name, target, sizeof target);
+    json_auto_t *names = reply->error ? json_object() : listing_names(take_fd(&fds[0]));
+    if (length > 0) {
+        describe_dangling(lookup, target, (size_t)length, &text);
+    } else if (!names) {
+        lookup->fn(lookup->arg, ENOENT, NULL);
+        return;
+    } else if (respell(lookup, name, parent_size, names)) {
+        lookup->fn(lookup->arg, 0, NULL);
+        return;
+    } else {
+        describe_neighbours(lookup, name, parent_size, names, &text);
+    }
+    lookup->fn(lookup->arg, 0, &text);
+}
+
+/* Opens the directory in which path[0 … end) should be. */
+static void look_up(struct not_found *lookup)
+{
+    char parent[LIMIT_PATH_BYTES];
+    (void)path_split(lookup->path, lookup->end, parent);
+    server_box_open_file(lookup->tools->server_box, parent, parent_opened, lookup);
+}
+
+void not_found_start(struct not_found *lookup, struct tools *tools, char path[LIMIT_PATH_BYTES],
+                     not_found_fn fn, void *arg)
+{
+    char guess[LIMIT_PATH_BYTES];
+    *lookup = (struct not_found){.tools = tools,
+                                 .path = path,
+                                 .end = strlen(path),
+                                 .climbs = lookup->climbs,
+                                 .fn = fn,
+                                 .arg = arg};
+    while (lookup->end > 1 && path[lookup->end - 1] == '/') {
+        path[--lookup->end] = '\0';
+    }
+    if (!data_guess(tools->config.spec, path, guess, sizeof guess)) {
+        look_up(lookup);
+        return;
+    }
+    OWNED(buf_done) struct buf text = BUF_EMPTY;
+    word_append(&text, path, strlen(path));
+    buf_append_text(&text, " not found. Did you mean ");
+    word_append(&text, guess, strlen(guess));
+    buf_append_text(&text, "?");
+    fn(arg, 0, &text);
 }

@@ -22,7 +22,7 @@
 #include "base/utf8.h"
 #include "base/word.h"
 #include "tools/content/content.h"
-#include "tools/files/lines.h"
+#include "tools/files/decode.h"
 
 enum { PIECE = 65536, PIECES_A_TURN = 16 };
 

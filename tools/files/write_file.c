@@ -1,24 +1,59 @@
 #include <errno.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/buf.h"
+#include "base/limits.h"
+#include "base/loop.h"
 #include "base/own.h"
 #include "base/sha256.h"
+#include "base/utf8.h"
 #include "base/word.h"
 #include "rpc/call.h"
-#include "rpc/code.h"
 #include "rpc/text.h"
+#include "schema/schema.h"
+#include "tools/box/tool.h"
 #include "tools/content/content.h"
 #include "tools/content/magic.h"
 #include "tools/content/resource_uri.h"
-#include "tools/files/lines.h"
+#include "tools/files/decode.h"
+#include "tools/files/edit.h"
+#include "tools/files/listing.h"
 #include "tools/files/path.h"
-#include "tools/files/write_internal.h"
 #include "tools/order/order.h"
 #include "tools/session/session.h"
+
+/* One write, from the call to its result: decodes, waits for the sandbox, opens, writes
+ * in pieces, commits. An edit first reads the file, and writes the whole of it anew. */
+struct write_op {
+    struct tool_work work;
+    struct tools *tools;
+    struct rpc_call *call;
+    struct server_box_waiter waiter;
+    char path[LIMIT_PATH_BYTES]; /* as in the call, then the one that it leads to */
+    enum wire_write_mode mode;
+    json_t *arguments;
+    bool respelled;        /* the path of what is edited, if need be */
+    struct edit edit;      /* an edit, if it has an old_text; of the arguments */
+    int source_fd;         /* the file before the edit */
+    struct stat source;    /* as it was when it was read */
+    struct buf edited;     /* what it becomes */
+    struct buf edit_lines; /* which lines the edit changed */
+    const char *bytes;
+    size_t size;
+    size_t done; /* of bytes */
+    size_t lines;
+    unsigned char *decoded;
+    int fd;
+    uint32_t token;
+    bool existed;
+    uint64_t before; /* size of the file that gets the bytes at its end */
+    struct loop_task task;
+};
 
 enum { WRITE_A_TURN = 1 << 20 }; /* bytes; then the loop serves its other sources */
 
@@ -61,7 +96,8 @@ static void take_back_append(const struct write_op *op)
     }
 }
 
-void write_op_refuse(struct write_op *op, const char *said)
+/* Ends the call with what is said after the path. */
+static void write_op_refuse(struct write_op *op, const char *said)
 {
     char shown[WORD_BYTES + 1];
     struct box *box = server_box_get(op->tools->server_box);
@@ -73,7 +109,8 @@ void write_op_refuse(struct write_op *op, const char *said)
     write_op_free(op);
 }
 
-void write_op_fail(struct write_op *op, int error)
+/* error: an errno value. */
+static void write_op_fail(struct write_op *op, int error)
 {
     char text[WORD_BYTES + 212];
     struct box *box = server_box_get(op->tools->server_box);
@@ -178,6 +215,16 @@ static void write_op_committed(void *arg, const struct wire_reply *reply, int[WI
     }
 }
 
+/* Whether the file has changed since it was read: one that was replaced or removed has a changed
+ * status too. */
+static bool write_edit_is_late(const struct write_op *op)
+{
+    struct stat st;
+    return fstat(op->source_fd, &st) < 0 || st.st_size != op->source.st_size ||
+           st.st_nlink != op->source.st_nlink ||
+           memcmp(&st.st_ctim, &op->source.st_ctim, sizeof st.st_ctim) != 0;
+}
+
 static void write_op_step(void *arg)
 {
     struct write_op *op = arg;
@@ -213,7 +260,8 @@ static void write_op_step(void *arg)
     }
 }
 
-void write_op_opened(void *arg, const struct wire_reply *reply, int fds[WIRE_FDS])
+/* The file that gets op->bytes is open. */
+static void write_op_opened(void *arg, const struct wire_reply *reply, int fds[WIRE_FDS])
 {
     struct write_op *op = arg;
     if (reply->error == ELOOP) {
@@ -234,6 +282,110 @@ void write_op_opened(void *arg, const struct wire_reply *reply, int fds[WIRE_FDS
         return;
     }
     write_op_step(op);
+}
+
+static void write_op_resolve(struct write_op *op);
+
+/* The file is read: makes the new text and writes it. */
+static void edit_source_read(struct write_op *op, const struct buf *text)
+{
+    const char *bytes = buf_bytes(text);
+    size_t size = buf_size(text);
+    if ((size > 0 && memchr(bytes, '\0', size)) || !utf8_is_whole(bytes, size)) {
+        write_op_refuse(op, " is not UTF-8 text; change it with Python.");
+        return;
+    }
+    int r = edit_apply(bytes, size, &op->edit, &op->edited, &op->edit_lines);
+    if (r > 0) {
+        write_op_refuse(op, buf_text(&op->edit_lines));
+        return;
+    }
+    op->bytes = buf_bytes(&op->edited);
+    op->size = buf_size(&op->edited);
+    struct box *box = server_box_get(op->tools->server_box);
+    r = r             ? -ENOMEM
+        : box == NULL ? -ECONNRESET
+                      : box_file_write(box, op->path, WIRE_WRITE_OVERWRITE, write_op_opened, op);
+    if (r < 0) {
+        write_op_fail(op, -r);
+    }
+}
+
+/* The last name of the path, which begins at name, is not in the directory parent (taken). Takes
+ * the one that is the same but for how its characters are composed, or refuses and suggests one
+ * that is like it; then returns false, and has ended the op. */
+static bool edit_respell(struct write_op *op, int parent, size_t name)
+{
+    char path[LIMIT_PATH_BYTES];
+    char shown[WORD_BYTES + 1];
+    char said[WORD_BYTES + 120];
+    json_auto_t *names = listing_names(parent);
+    const char *same = listing_same(names, op->path + name);
+    const char *near = same ? same : near_key(names, op->path + name);
+    if (!near ||
+        snprintf(path, sizeof path, "%.*s%s", (int)name, op->path, near) >= (int)LIMIT_PATH_BYTES) {
+        return true;
+    }
+    if (same) {
+        memcpy(op->path, path, sizeof path);
+        return true;
+    }
+    (void)snprintf(said, sizeof said,
+                   " not found. Did you mean %s? To create it, send content, without old_text and "
+                   "new_text.",
+                   word_show(path, strlen(path), shown, sizeof shown));
+    write_op_refuse(op, said);
+    return false;
+}
+
+static void edit_parent_opened(void *arg, const struct wire_reply *reply, int fds[WIRE_FDS])
+{
+    struct write_op *op = arg;
+    char directory[LIMIT_PATH_BYTES];
+    size_t name = path_split(op->path, strlen(op->path), directory);
+    op->respelled = true;
+    if (reply->error) {
+        write_op_fail(op, ENOENT);
+    } else if (edit_respell(op, take_fd(&fds[0]), name)) {
+        write_op_resolve(op);
+    }
+}
+
+static void edit_source_opened(void *arg, const struct wire_reply *reply, int fds[WIRE_FDS])
+{
+    struct write_op *op = arg;
+    char said[64];
+    OWNED(buf_done) struct buf text = BUF_EMPTY;
+    op->source_fd = take_fd(&fds[0]);
+    if (reply->error == ENOENT && !op->respelled) {
+        char directory[LIMIT_PATH_BYTES];
+        (void)path_split(op->path, strlen(op->path), directory);
+        server_box_open_file(op->tools->server_box, directory, edit_parent_opened, op);
+        return;
+    }
+    if (reply->error || S_ISDIR(reply->file.mode)) {
+        write_op_fail(op, reply->error ? reply->error : EISDIR);
+        return;
+    }
+    int r = fstat(op->source_fd, &op->source) < 0 ? -errno : 0;
+    if (r == 0 && (uint64_t)op->source.st_size > LIMIT_EDIT_BYTES) {
+        (void)snprintf(said, sizeof said, " is larger than %lu MiB; change it with Python.",
+                       LIMIT_EDIT_BYTES >> 20);
+        write_op_refuse(op, said);
+        return;
+    }
+    r = r ? r : content_read(op->source_fd, 0, (size_t)op->source.st_size, &text);
+    if (r < 0) {
+        write_op_fail(op, -r);
+        return;
+    }
+    edit_source_read(op, &text);
+}
+
+/* Reads the file that is edited, and has its new text written. */
+static void write_edit_begin(struct write_op *op)
+{
+    server_box_open_file(op->tools->server_box, op->path, edit_source_opened, op);
 }
 
 static void refuse_outside(struct write_op *op, const char *leads_to)
@@ -275,7 +427,8 @@ static void write_op_resolved(void *arg, const struct wire_reply *reply, int[WIR
     }
 }
 
-void write_op_resolve(struct write_op *op)
+/* Finds the path that op->path leads to, and goes on with that. */
+static void write_op_resolve(struct write_op *op)
 {
     struct box *box = server_box_get(op->tools->server_box);
     int r = box ? box_file_resolve(box, op->path, write_op_resolved, op) : -ECONNRESET;

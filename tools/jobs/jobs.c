@@ -12,7 +12,6 @@
 #include "base/own.h"
 #include "base/word.h"
 #include "rpc/call.h"
-#include "rpc/code.h"
 #include "tools/box/tool.h"
 #include "tools/content/content.h"
 #include "tools/jobs/jobs_internal.h"

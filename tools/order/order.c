@@ -9,7 +9,6 @@
 #include "base/list.h"
 #include "base/own.h"
 #include "rpc/call.h"
-#include "rpc/code.h"
 #include "tools/box/tool.h"
 #include "tools/content/app_view.h"
 #include "tools/content/content.h"

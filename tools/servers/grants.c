@@ -8,7 +8,6 @@
 #include "base/limits.h"
 #include "base/parse.h"
 #include "base/word.h"
-#include "rpc/scan.h"
 #include "rpc/text.h"
 
 /* A word of the file in a sentence. */

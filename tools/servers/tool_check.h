@@ -1,4 +1,6 @@
 #pragma once
+#include <jansson.h>
+
 #include "tools/servers/tool_server.h"
 
 /* Whether a call may leave: the checks, in the order that docs/TOOLS.md has, but for the user's
@@ -34,3 +36,14 @@ struct tool_check {
 char *tool_label_new(const char *server, const char *tool);
 
 bool tool_check_passes(struct tool_check *check);
+
+struct buf;
+
+/* What the user reads for a grant with `ask` before a call leaves. Its words are those
+ * of the code, which would like the user to misread it. */
+
+enum { TOOL_APPROVAL_BYTES = 1000 /* of the arguments; nobody reads more */ };
+
+/* Appends, with a NUL, what asks for a call of label (tool_label_new()) with these arguments.
+ * Returns NULL, or why the user cannot be asked, a static sentence. */
+const char *tool_approval_write(struct buf *text, const char *label, const json_t *arguments);

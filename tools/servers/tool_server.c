@@ -16,13 +16,199 @@
 #include "base/limits.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "base/loop.h"
 #include "base/own.h"
 #include "base/word.h"
 #include "rpc/client.h"
 #include "rpc/text.h"
+#include "sandbox/sandbox.h"
 #include "schema/schema.h"
-#include "tools/servers/tool_log.h"
-#include "tools/servers/tool_start.h"
+#include "tools/servers/grants.h"
+
+/* What a tool server writes to stderr, into the log: escaped, and without the values of its env. */
+
+enum { TOOL_LOG_LINE_BYTES = 4096 };
+
+struct tool_log {
+    const struct tool_entry *entry;
+    int fd; /* owned; -1: none */
+    struct loop_io io;
+    char line[TOOL_LOG_LINE_BYTES]; /* not ended */
+    size_t size;
+    bool skips; /* the rest of a line that was too long */
+};
+
+enum { SHOWN_BYTES = 400 };
+
+/* Replaces a line of a secret. is_cut: the rest of the text is missing, and may have been the rest
+ * of one. */
+static void hide(const char *secret, size_t length, char *text, size_t size, bool is_cut)
+{
+    enum { SHORT = 4 /* such a value hides nothing, and is in every text */ };
+    for (size_t at = 0; length >= SHORT && at < size; at++) {
+        size_t have = size - at < length ? size - at : length;
+        if ((have == length || is_cut) && memcmp(text + at, secret, have) == 0) {
+            memset(text + at, '*', have);
+        }
+    }
+}
+
+/* The values of env are secrets; a key may have several lines. */
+static void hide_secrets(const struct tool_log *log, char *text, size_t size, bool is_cut)
+{
+    json_t *env = (json_t *)(uintptr_t)log->entry->env; /* jansson's iterators take no const */
+    const char *key = NULL;
+    json_t *value = NULL;
+    json_object_foreach (env, key, value) {
+        const char *line = json_string_value(value);
+        size_t length = 0;
+        for (; *line; line += length + (line[length] == '\n')) {
+            length = strcspn(line, "\n");
+            hide(line, length, text, size, is_cut);
+        }
+    }
+}
+
+static void log_stderr(struct tool_log *log, bool is_cut)
+{
+    char name[80];
+    char shown[SHOWN_BYTES];
+    char text[TOOL_LOG_LINE_BYTES + 1];
+    memcpy(text, log->line, log->size);
+    hide_secrets(log, text, log->size, is_cut);
+    for (size_t i = 0; i < log->size; i++) {
+        if (!text[i]) {
+            text[i] = '?';
+        }
+    }
+    text[log->size] = '\0';
+    log_info("tools", "%s: %s",
+             word_show(log->entry->name, strlen(log->entry->name), name, sizeof name),
+             word_line(text, shown, sizeof shown));
+}
+
+/* Cuts a line that is too long: its rest could begin with half of a secret. */
+static void on_stderr(void *arg, uint32_t)
+{
+    struct tool_log *log = arg;
+    ssize_t n = read(log->fd, log->line + log->size, sizeof log->line - log->size);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+        return;
+    }
+    if (n <= 0) {
+        loop_io_remove(&log->io);
+        return;
+    }
+    size_t size = log->size + (size_t)n;
+    const char *end = NULL;
+    while ((end = memchr(log->line, '\n', size)) || size == sizeof log->line) {
+        log->size = end ? (size_t)(end - log->line) : size;
+        if (!log->skips) {
+            log_stderr(log, end == NULL);
+        }
+        log->skips = end == NULL;
+        size_t used = log->size + (end != NULL);
+        memmove(log->line, log->line + used, size - used);
+        size -= used;
+    }
+    log->size = size;
+}
+
+/* 0 or -errno */
+static int tool_log_begin(struct tool_log *log, struct loop *loop)
+{
+    return loop_io_add(loop, &log->io, log->fd, EPOLLIN, on_stderr, log);
+}
+
+static void tool_log_end(struct tool_log *log)
+{
+    loop_io_remove(&log->io);
+    drop_fd(&log->fd);
+    log->size = 0;
+}
+
+struct loop;
+struct tool_entry;
+
+/* The program of a tool server, as its entry in the file has it. All is borrowed. */
+struct tool_start {
+    struct loop *loop;
+    const struct box_spec *spec;
+    const struct tool_entry *entry;
+    void (*on_exit)(void *arg, const char *why); /* as box_program_start() has it */
+    void *arg;
+};
+
+enum { ENVIRONMENT = 128, ARGUMENTS = 254 };
+
+struct environment {
+    const char *all[ENVIRONMENT + 1];
+    char *made[ENVIRONMENT];
+    size_t count;
+};
+
+static void add_variable(struct environment *environment, const char *name, const char *value)
+{
+    char *made = NULL;
+    if (value && environment->count < ENVIRONMENT && asprintf(&made, "%s=%s", name, value) >= 0) {
+        environment->made[environment->count] = made;
+        environment->all[environment->count++] = made;
+    }
+}
+
+/* What SDKs of clients pass on, and env. */
+static void fill_environment(const struct tool_start *start, struct environment *environment)
+{
+    static const char *const names[] = {"HOME", "LOGNAME", "SHELL", "TERM", "USER"};
+    json_t *env = (json_t *)(uintptr_t)start->entry->env; /* jansson's iterators take no const */
+    const char *key = NULL;
+    json_t *value = NULL;
+    char path[PATH_MAX];
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
+        if (!json_object_get(env, names[i])) {
+            add_variable(environment, names[i], getenv(names[i]));
+        }
+    }
+    box_program_search_path(start->spec, path, sizeof path);
+    if (!json_object_get(env, "PATH")) {
+        add_variable(environment, "PATH", path);
+    }
+    json_object_foreach (env, key, value) {
+        add_variable(environment, key, json_string_value(value));
+    }
+}
+
+/* Refuses a program that code could change. ret_fds: its stdin, stdout and stderr, as
+ * box_program_start() has them. */
+static int tool_start(const struct tool_start *start, struct box_program **ret_program,
+                      int ret_fds[3], struct fail *ret_fail)
+{
+    const struct tool_entry *entry = start->entry;
+    const char *directory = tool_entry_directory(entry);
+    const char *argv[ARGUMENTS + 2] = {entry->command};
+    char path[PATH_MAX];
+    struct environment environment = {};
+    size_t count = json_array_size(entry->args);
+    if (count > ARGUMENTS) {
+        return fail_set(ret_fail, 0, "has more than 254 args"), -E2BIG;
+    }
+    for (size_t i = 0; i < count; i++) {
+        argv[i + 1] = json_string_value(json_array_get(entry->args, i));
+    }
+    int r = box_program_find(start->spec, entry->command, directory, path, ret_fail);
+    r = r ? r : box_program_check(start->spec, directory, argv, ret_fail);
+    if (r < 0) {
+        return r;
+    }
+    fill_environment(start, &environment);
+    const struct box_program_request request = {path,      argv,           environment.all,
+                                                directory, start->on_exit, start->arg};
+    r = box_program_start(start->loop, &request, ret_program, ret_fds, ret_fail);
+    for (size_t i = 0; i < environment.count; i++) {
+        free(environment.made[i]);
+    }
+    return r;
+}
 
 enum {
     WHY_BYTES = 480,

@@ -1,7 +1,6 @@
 #pragma once
 #include "base/loop.h"
 #include "sandbox/sandbox.h"
-#include "tools/servers/cell_elicitation.h"
 #include "tools/servers/grants.h"
 #include "tools/servers/tool_calls.h"
 

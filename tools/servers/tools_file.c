@@ -1,4 +1,4 @@
-#include "tools/servers/tools_file.h"
+#include "tools/servers/grants.h"
 
 #include <errno.h>
 #include <fcntl.h>

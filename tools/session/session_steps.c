@@ -13,7 +13,6 @@
 #include "base/own.h"
 #include "record/record.h"
 #include "tools/install/install.h"
-#include "tools/install/install_policy.h"
 #include "tools/install/requirement.h"
 #include "tools/run/recorded.h"
 #include "tools/session/session_internal.h"

@@ -60,7 +60,7 @@ static inline bool apply_is_of_git(const struct apply_item *item)
 /* main.c: whether the server still lives, and wants it done. */
 bool apply_is_wanted(void);
 
-/* --- names below DIR and below the changes --- */
+/* --- place.c: names below DIR and below the changes --- */
 
 /* Never follows a symlink; name "": dir_fd itself. 0 or -errno; -EXDEV: on another mount than DIR
  * (mount_id 0: any). */
@@ -71,14 +71,9 @@ int apply_open_parent(int root_fd, uint64_t mount_id, const char *path, const ch
 /* Whether DIR has the directory in which the item is to be, or the last one above that which there
  * was, as it was collected. parent_fd: of the first, or negative. */
 bool apply_is_above(const struct apply_run *run, const struct apply_item *item, int parent_fd);
-/* The same of an item in DIR, and makes missing directories, but none that has been there. -ENOENT:
- * such a one. */
-int apply_make_parent(struct apply_run *run, const struct apply_item *item, const char **ret_name);
 /* renameat2(2) within one directory. 0 or -errno; -EINVAL: the file system has none of the
  * flags. */
 int apply_rename(int dir_fd, const char *from, const char *to, unsigned flags);
-/* Gives a name that must not exist to what was made under a temporary one. 0 or -errno */
-int apply_rename_new(int dir_fd, const char *temporary, const char *name);
 
 /* Chooses a temporary name and records it in the journal: for this item (from 1; 0: for a directory
  * above one), in the directory of path in which name begins a component. */
@@ -93,15 +88,8 @@ int apply_remove_temporary(int dir_fd, const char *temporary);
 bool apply_is_ours(const struct apply_run *run, const struct apply_look *look);
 /* Removes it if it is ours, and forgets it. */
 void apply_discard_temporary(struct apply_run *run, int dir_fd, const char *temporary);
-/* Makes a directory under the temporary name. mode: 0777 bits; those above them stay as the parent
- * directory gives them. owner: NULL for a name that DIR does not have. Opened for reading. */
-int apply_make_directory(struct apply_run *run, int dir_fd, const char *temporary, mode_t mode,
-                         const struct apply_look *owner);
-/* Records what was made under a temporary name in dir_fd, and gives it its owner. fd: opened, also
- * with O_PATH. owner: as above. */
-int apply_give(struct apply_run *run, int fd, int dir_fd, const struct apply_look *owner);
 
-/* --- place.c --- */
+/* --- item.c: what a killed process has left --- */
 
 /* Finishes or takes back what a killed process has left under a temporary name. */
 void apply_recover(struct apply_run *run);

@@ -33,7 +33,7 @@
 #include "sandbox/policy/landlock.h"
 #include "sandbox/programs/apply/apply.h"
 #include "sandbox/programs/roles.h"
-#include "sandbox/protocol/apply_protocol.h"
+#include "sandbox/protocol/apply_journal.h"
 #include "sandbox/protocol/packet.h"
 
 enum { APPLY_FD = 3 };

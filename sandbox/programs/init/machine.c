@@ -1,7 +1,6 @@
 /* The files of /proc that change: init writes them in place, so that each program reads what is
  * true for the sandbox. They have always the same length: who reads while init writes gets figures
  * of both times, and no broken line. Code sees them through a read-only mount. */
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,10 +1,9 @@
 #pragma once
 #include <poll.h>
 
-#include "sandbox/egress/dns.h"
+#include "sandbox/egress/messages.h"
 #include "sandbox/egress/policy.h"
 #include "sandbox/egress/proxy_protocol.h"
-#include "sandbox/egress/request.h"
 
 /* Internals of the egress proxy's program: one thread, one poll(2), no heap. */
 

@@ -1,4 +1,3 @@
-#include "rpc/elicitation.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -6,7 +5,6 @@
 
 #include "base/loop.h"
 #include "base/own.h"
-#include "rpc/dispatch.h"
 #include "rpc/peer.h"
 #include "tests/unit/unit.h"
 

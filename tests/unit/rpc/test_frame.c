@@ -1,4 +1,4 @@
-#include "rpc/frame.h"
+#include "rpc/message.h"
 
 #include <string.h>
 

@@ -7,8 +7,7 @@
 #include "base/loop.h"
 #include "base/own.h"
 #include "rpc/call.h"
-#include "rpc/code.h"
-#include "rpc/dispatch.h"
+#include "rpc/peer.h"
 #include "tests/unit/unit.h"
 
 /* A host that can ask, and a tool that wants to. */

@@ -2,8 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sandbox/egress/dns.h"
-#include "sandbox/egress/request.h"
+#include "sandbox/egress/messages.h"
 #include "tests/unit/unit.h"
 
 static struct request request;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "sandbox/egress/policy.h"
-#include "sandbox/egress/resolvers.h"
+#include "sandbox/egress/proxy_protocol.h"
 #include "tests/unit/unit.h"
 
 static struct egress_address address(const char *text)

@@ -10,7 +10,6 @@
 
 #include "base/fd.h"
 #include "base/own.h"
-#include "sandbox/limits/cgroup_place.h"
 #include "tests/unit/temp.h"
 #include "tests/unit/unit.h"
 

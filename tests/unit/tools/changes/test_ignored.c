@@ -1,4 +1,4 @@
-#include "tools/changes/ignored.h"
+#include "tools/changes/paths.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -65,12 +65,16 @@ static void the_last_rule_of_the_nearest_file_decides(void **)
         {".gitignore", ""},
         {"crlf", "crlf"},
         {"z]", "z]"},
+        {"d1.x", "d1.x"},
+        {"da.x", ""},
+        {"d1", ""},
     };
     char path[PATH_MAX];
     temp_file(&temp, ".gitignore",
               "\xEF\xBB\xBF*.log\n!keep.log\n# "
               "comment\ncomment#\nbuild/\ndocs/*.html\n/top\na/**/b\nout/**\n"
-              "**/deep/cache\n*.tmp   \n\\#file\nx[!a-z]\nend\\ \ncrlf\r\nz[]]\n/\n!\n\n[\n\\\n",
+              "**/deep/cache\n*.tmp   \n\\#file\nx[!a-z]\nend\\ "
+              "\ncrlf\r\nz[]]\nd[[:digit:]]?x\n/\n!\n\n[\n\\\n",
               0644);
     temp_file(&temp, "src/.gitignore", "!kept.tmp\n", 0644);
     struct ignored *ignored = ignored_new(temp_path(&temp, "", path));

@@ -1,4 +1,4 @@
-#include "tools/files/lines.h"
+#include "tools/files/decode.h"
 
 #include <string.h>
 

@@ -1,4 +1,3 @@
-#include "tools/install/install_policy.h"
 
 #include <string.h>
 

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "tests/unit/unit.h"
-#include "tools/servers/tools_file.h"
 
 static char error[TOOLS_ERROR_BYTES];
 
