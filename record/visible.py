@@ -3,13 +3,13 @@ import contextlib
 import os
 import re
 
-# As base/word.c has them; tests/record/test_visible.py compares. Bytes that are not UTF-8 are lone surrogates here.
-UNSEEN = (r"\x00-\x1F\x7F-\xA0\xAD\u034F\u0600-\u0605\u061C\u06DD\u070F\u0890-\u0891\u08E2\u115F-\u1160\u1680\u17B4-\u17B5"
+# As base/word.c has them; tests/record/test_reading.py compares. Bytes that are not UTF-8 are lone surrogates here.
+UNSEEN = (r"\x7F-\xA0\xAD\u034F\u0600-\u0605\u061C\u06DD\u070F\u0890-\u0891\u08E2\u115F-\u1160\u1680\u17B4-\u17B5"
           r"\u180B-\u180F\u2000-\u200F\u2028-\u202F\u205F-\u206F\u2800\u3000\u3164\uD800-\uF8FF\uFDD0-\uFDEF\uFE00-\uFE0F\uFEFF"
           r"\uFFA0\uFFF0-\uFFFC\uFFFE-\uFFFF\U000110BD\U000110CD\U00013430-\U0001345F\U0001BCA0-\U0001BCA3\U0001D159"
           r"\U0001D173-\U0001D17A\U0001FFFE-\U0001FFFF\U0002FFFE-\U0002FFFF\U0003FFFE-\U0010FFFF")
 MARKS = re.compile(r"[\u0300-\u036F\u0483-\u0489\u1AB0-\u1AFF\u1DC0-\u1DFF\u20D0-\u20FF\uFE20-\uFE2F]")
-IN_LINE, IN_LINES = re.compile(f"[{UNSEEN}]"), re.compile(rf"(?![\n\t])[{UNSEEN}]")
+IN_LINE, IN_LINES = re.compile(rf"[\x00-\x1F{UNSEEN}]"), re.compile(rf"[\x00-\x08\x0B-\x1F{UNSEEN}]")
 LETTERS = {"\n": r"\n", "\t": r"\t", "\r": r"\r"}
 MARKUP = {ord(character): entity for character, entity in zip("&<>\"'", ("&amp;", "&lt;", "&gt;", "&quot;", "&#39;"))}
 SAID_BYTES = 4096
