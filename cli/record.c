@@ -63,9 +63,22 @@ static int open_directory(const struct options *options)
     return fd < 0 ? -1 : fd;
 }
 
+/* What decides which interpreter can be trusted: code may have written to the workspace, also where
+ * this command does not use it. path: for the spec. */
+static struct box_spec spec_of(const struct options *options, char path[PATH_MAX])
+{
+    struct box_spec spec = options->spec;
+    struct fail none = {};
+    spec.workspace = spec.workspace ? spec.workspace : options->records.workspace;
+    if (box_workspace_resolve(&spec, path, &none) < 0) {
+        spec.workspace = NULL;
+    }
+    return spec;
+}
+
 /* Runs the program as a child, and serves it. */
-static int replay(const struct options *options, const struct outside_program *program,
-                  struct words *words)
+static int replay(const struct options *options, const struct box_spec *spec,
+                  const struct outside_program *program, struct words *words)
 {
     char text[16];
     defer_close_pair int ends[2] = {-1, -1};
@@ -73,7 +86,7 @@ static int replay(const struct options *options, const struct outside_program *p
     if (pid == 0) {
         add_fd(words, "server", ends[1], text);
         add(words, "tools", options->server.tools_file ? "" : NULL);
-        _exit(outside_python_run(&options->spec, program));
+        _exit(outside_python_run(spec, program));
     }
     if (pid < 0) {
         terminal_say("record replay: %s", strerror(errno));
@@ -86,6 +99,7 @@ static int replay(const struct options *options, const struct outside_program *p
 int command_record(const struct options *options)
 {
     char directory[16];
+    char workspace[PATH_MAX];
     struct stat st;
     const char *action = options->records.action;
     const char *file = options->records.file;
@@ -108,6 +122,7 @@ int command_record(const struct options *options)
     } else {
         add_fd(&words, "directory", fd, directory);
     }
-    return strcmp(action, "replay") == 0 ? replay(options, &program, &words)
-                                         : outside_python_run(&options->spec, &program);
+    const struct box_spec spec = spec_of(options, workspace);
+    return strcmp(action, "replay") == 0 ? replay(options, &spec, &program, &words)
+                                         : outside_python_run(&spec, &program);
 }

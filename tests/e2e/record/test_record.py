@@ -307,6 +307,9 @@ class OwnPython(Record):
         (work / "bin" / "python3").chmod(0o755)
         env = dict(os.environ, PATH=f"{work}/bin:{os.environ['PATH']}")
         self.command("check", self.forge_cells("1"), "--workspace", work, "--python", work / "bin" / "python3", env=env)
+        config = self.place / "config"
+        config.write_text(f"workspace = {work}\npython = {work}/bin/python3\n")
+        self.command("check", self.forge_cells("1"), "--config", config, env=env)
         self.assertFalse((work / "ran").exists())
 
     def test_without_python_they_say_so(self):
