@@ -35,7 +35,7 @@ HEAD = ("</h1><p>Sandpiper {version}, isolation level {isolation}, CPython {pyth
         "Everything below the headings was written by code or by a model.</p>")
 KEYWORDS = frozenset(
     "False None True and as assert async await break case class continue def del elif else except finally for from global "
-    "import is lambda match nonlocal not pass raise return try while with yield".split())
+    "if import in is lambda match nonlocal not or pass raise return try while with yield".split())
 # A string ends before what ends it: string_end().
 TOKEN = re.compile(r"(#[^\n]*)|(\"{3}|'{3}|[\"'])|([0-9][\w\x80-\U0010FFFF]*)|([A-Za-z_\x80-\U0010FFFF][\w\x80-\U0010FFFF]*)"
                    r"|[^#\"'A-Za-z0-9_\x80-\U0010FFFF]+", re.ASCII)

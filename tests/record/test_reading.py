@@ -182,6 +182,14 @@ class Texts(unittest.TestCase):
             with self.subTest(text=text), self.assertRaises(ValueError):
                 json_text.load(text)
 
+    def test_code_on_a_page_is_marked(self):
+        code = "if x in 'a\\'b' or y: # <c>\n  z1 = 0x1F + \"\"\"q\n\"\"\" 'open\n1"
+        marked = export_html.highlight(code)
+        self.assertEqual(re.findall('<span class="(.)">(.*?)</span>', marked, re.DOTALL), [
+            ("k", "if"), ("k", "in"), ("s", "&#39;a\\&#39;b&#39;"), ("k", "or"), ("c", "# &lt;c&gt;"), ("n", "0x1F"),
+            ("s", "&quot;&quot;&quot;q\n&quot;&quot;&quot;"), ("s", "&#39;open"), ("n", "1")])
+        self.assertEqual(re.sub("</?span.*?>", "", marked), visible.html(code))
+
     def test_what_varies_is_the_same(self):
         for was, now in (("<A at 0x7f00aa11bb22>", "<A at 0x7fffffffffff>"), ("took 1.5 ms", "took 2 s"), ("pid 12", "pid 13"),
                          ("130000000000000", "140000000000001"), ("/tmpabcd_123/x", "/tmpzzzz9999/x"), ("0:00:01.5", "1:02:03.4")):
