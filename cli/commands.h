@@ -1,8 +1,8 @@
 #pragma once
 #include <jansson.h>
+#include <sys/types.h>
 
 struct options;
-struct record_book;
 
 /* Each carries out one command and returns the process's exit code. */
 int command_serve(const struct options *options);
@@ -14,8 +14,9 @@ int command_call(const struct options *options);
 /* Parses its own command line, whose first word is the command. */
 int command_config(const struct options *options);
 
-/* Of `record`: runs the record again. Returns the exit code. */
-int record_replay(const struct options *options, const struct record_book *book);
+/* Of `record replay`: runs what the program pid asks for over the socket fd until it exits. Returns
+ * its exit code. */
+int record_replay(const struct options *options, int fd, pid_t pid);
 
 /* New: each setting with its value and the source of that, without credentials. */
 json_t *effective_settings(const struct options *options);

@@ -370,6 +370,8 @@ void flag_take(struct options *options, const struct flag *flag, const char *val
 {
     if (options->command == COMMAND_RECORD && options->config_line > 0 && flag->value &&
         is_for_own_code(flag, value)) {
+        options->records.workspace =
+            strcmp(flag->name, "workspace") == 0 ? value : options->records.workspace;
         return;
     }
     if (flag_is_refused(flag, options->command) && !options->config_line) {

@@ -54,6 +54,7 @@ struct options {
         const char *output;  /* export: NULL: stdout */
         const char *session; /* export: its name, or NULL */
         bool force;
+        const char *workspace; /* of the configuration, which no record gets; or NULL */
     } records;
     char **argv;             /* config: the command and what follows it; run: the program's */
     const char *help;        /* the command that --help was given to, or NULL */

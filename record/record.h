@@ -44,7 +44,7 @@ int record_check(const char *directory, struct fail *ret_fail);
 /* A number for each call that runs code: its events name it. */
 unsigned record_next_call(struct record *record);
 
-/* fields: stolen, an object. Of an event that no reader would take (record/reader.h), arguments,
+/* fields: stolen, an object. Of an event that no reader would take (record/book.py), arguments,
  * code and content are left out. */
 void record_add(struct record *record, const char *kind, json_t *fields);
 

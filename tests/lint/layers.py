@@ -8,7 +8,7 @@ MAY = {
     "schema": {"base"},
     "rpc": {"base", "schema"},
     "view": {"base"},
-    "record": {"base", "rpc", "view"},
+    "record": {"base", "rpc"},
     "sandbox": {"base"},
     "guest": {"base"},
     "tools": {"base", "guest", "schema", "rpc", "record", "sandbox", "view"},

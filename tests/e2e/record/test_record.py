@@ -6,9 +6,10 @@ import json
 import os
 import re
 import resource
+import subprocess
 import unittest
 
-from client import Server, give_away, once
+from client import COMMAND, Server, give_away, once
 from container_level import CONTAINER
 from record_case import Record
 
@@ -277,6 +278,50 @@ class Read(Record):
         self.command("export", path, "--format", "md", "-o", out, "--force")
         self.command("export", path, "--format", "odt", status=2)
 
+@once
+class OwnPython(Record):
+    """What runs the commands."""
+
+    def planted(self):
+        """A directory in which each module that they import, or Python at its start, would leave a mark."""
+        place = self.place / "planted"
+        place.mkdir()
+        mark = f"open({str(place / 'mark')!r}, 'w')"
+        for name in ("book", "re", "os", "json", "hashlib", "show", "visible", "sitecustomize", "usercustomize", "site", "__main__"):
+            (place / f"{name}.py").write_text(mark)
+        return place, dict(os.environ, PYTHONPATH=str(place), PYTHONHOME=str(place), PYTHONSTARTUP=str(place / "re.py"),
+                           PYTHONINSPECT="1", PYTHONUSERBASE=str(place), PYTHONHASHSEED="none", LC_ALL="C", PYTHONIOENCODING="ascii")
+
+    def test_neither_variables_nor_the_current_directory_take_part(self):
+        path = self.forge_cells("'é'")
+        place, env = self.planted()
+        self.assertIn("| 'é'\n", self.command("show", path, env=env, cwd=place))
+        self.assertEqual(self.command("show", path, env=env, cwd=place), self.command("show", path))
+        self.assertFalse((place / "mark").exists())
+        self.assertFalse((place / "__pycache__").exists())
+
+    def test_interpreter_that_code_can_write_is_not_used(self):
+        work = self.place / "work"
+        (work / "bin").mkdir(parents=True)
+        (work / "bin" / "python3").write_text(f"#!/bin/sh\n: > {work}/ran\n")
+        (work / "bin" / "python3").chmod(0o755)
+        env = dict(os.environ, PATH=f"{work}/bin:{os.environ['PATH']}")
+        self.command("check", self.forge_cells("1"), "--workspace", work, "--python", work / "bin" / "python3", env=env)
+        config = self.place / "config"
+        config.write_text(f"workspace = {work}\npython = {work}/bin/python3\n")
+        self.command("check", self.forge_cells("1"), "--config", config, env=env)
+        self.assertFalse((work / "ran").exists())
+
+    def test_without_python_they_say_so(self):
+        hide = "mount --bind /dev/null /usr/bin/python3 && exec \"$@\""
+        words = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", hide, "sh"]
+        if not os.path.exists("/usr/bin/python3") or subprocess.run([*words, "true"], capture_output=True).returncode:
+            self.skipTest("namespaces: cannot hide /usr/bin/python3")
+        done = subprocess.run([*words, *COMMAND, "record", "check", str(self.forge_cells("1"))], capture_output=True, text=True,
+                              env={**os.environ, "PATH": f"{self.place}:/usr/bin:/bin"})
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.stderr, "sandpiper: record needs a CPython 3.9 or newer (--python PATH): python3 in PATH: "
+                                      "No such file or directory\n")
 
 
 if __name__ == "__main__":
