@@ -17,9 +17,11 @@
 #include "base/path.h"
 #include "sandbox/host/command.h"
 #include "sandbox/host/python_internal.h"
+#include "sandbox/host/python_packages.h"
+#include "sandbox/trust/trust.h"
 #include "sandbox/types.h"
 
-enum { PYTHON_LINKS = 16 };
+enum { PYTHON_LINKS = 16, PYTHON_OLDEST = 9 /* 3.9 */ };
 
 bool python_join(char *out, const char *dir, const char *name)
 {
@@ -401,4 +403,52 @@ int python_find(const struct box_spec *spec, struct python *ret_python, struct f
 int python_expect(const struct box_spec *spec, struct python *ret_python, struct fail *ret_fail)
 {
     return find(spec, /* ask= */ false, ret_python, ret_fail);
+}
+
+/* --- an interpreter for programs of ours, outside of the sandbox --- */
+
+/* Whether this interpreter can be used; it is the first that chosen names. */
+static int find_outside(struct box_spec *spec, const char *chosen, struct python *python,
+                        struct fail *ret_fail)
+{
+    uint64_t minor = 0;
+    memset(python, 0, offsetof(struct python, directories));
+    spec->python = chosen;
+    int r = choose_once(spec, /* ask= */ true, python->path, ret_fail);
+    r = r ? r : follow(python, spec, ret_fail);
+    r = r ? r : python_check_directories(python, spec, ret_fail);
+    if (r < 0) {
+        return r;
+    }
+    if (python->inside_count > 0) { /* read-only in a sandbox of this server, not in others */
+        return fail_refuse(ret_fail, EPERM, "code can change the interpreter %s", python->path);
+    }
+    const char *version = python->version + strlen("python3.");
+    return parse_u64(version, &minor) < 0 || minor < PYTHON_OLDEST
+               ? fail_refuse(ret_fail, EINVAL, "%s is CPython 3.%s", python->path, version)
+               : 0;
+}
+
+int box_python_outside(const struct box_spec *spec, char path[PATH_MAX], struct fail *ret_fail)
+{
+    const char *const candidates[] = {spec->python, "/usr/bin/python3", "python3"};
+    struct box_spec own = *spec;
+    struct fail fail = {};
+    own.aliases.count = 0;
+    defer_free struct python *python = malloc(sizeof *python);
+    int r = python ? trust_find_aliases(&own, ret_fail) : fail_set(ret_fail, ENOMEM, "python3");
+    r = r ? r : trust_check_self(&own, ret_fail);
+    bool searches = r == 0;
+    for (unsigned i = 0; searches && i < sizeof candidates / sizeof *candidates; i++) {
+        if (candidates[i]) {
+            r = find_outside(&own, candidates[i], python, &fail);
+            *ret_fail = spec->python && i > 0 ? *ret_fail : fail; /* of the user's own choice */
+            searches = r < 0;
+        }
+    }
+    if (r == 0) {
+        memcpy(path, python->path, PATH_MAX);
+    }
+    trust_forget_aliases(&own);
+    return r;
 }

@@ -1,4 +1,6 @@
 #pragma once
+#include <linux/limits.h>
+
 #include "sandbox/types.h"
 
 enum { BOX_PYTHON_PACKAGES = 320 };
@@ -15,3 +17,10 @@ struct box_python {
 
 /* Reads some directories: for the first response to a client. */
 void box_python_look(const struct box_spec *spec, struct box_python *ret_python);
+
+/* The interpreter for programs of ours outside of the sandbox: the first of --python,
+ * /usr/bin/python3 and PATH that is a CPython 3.9 or newer, and of which code can write neither the
+ * program nor what it imports. Blocks as python_find() does. 0, or -errno with ret_fail: why the
+ * one of --python, else that of PATH, is none. */
+[[nodiscard]] int box_python_outside(const struct box_spec *spec, char path[PATH_MAX],
+                                     struct fail *ret_fail);

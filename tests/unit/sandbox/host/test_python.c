@@ -469,6 +469,34 @@ static void interpreter_that_code_can_replace_is_refused_and_never_run(void **)
     assert_int_equal(faccessat(temp.fd, "ran", F_OK, 0), -1);
 }
 
+/* The one for programs of ours, for which no plan makes anything read-only. Whether it is chosen
+ * and not another that there may be. */
+static bool is_outside(const char *chosen)
+{
+    char root[PATH_MAX];
+    char path[PATH_MAX] = "";
+    char wanted[PATH_MAX];
+    (void)snprintf(root, sizeof root, "%s", at("work"));
+    (void)snprintf(wanted, sizeof wanted, "%s", at(chosen));
+    box_spec_init(&spec);
+    spec.python = wanted;
+    spec.workspace = root;
+    return box_python_outside(&spec, path, &failure) == 0 && strcmp(path, wanted) == 0;
+}
+
+static void our_programs_get_no_interpreter_that_code_can_write(void **)
+{
+    make_prefix("work/tools/py", "lib/python3.11");
+    make_prefix("old", "lib/python3.8");
+    set("PYTHONHASHSEED", "none"); /* has no influence */
+    assert_true(is_outside("py/bin/python3"));
+    assert_false(is_outside("work/tools/py/bin/python3"));
+    assert_non_null(strstr(failure.text, "code can change the interpreter"));
+    assert_false(is_outside("old/bin/python3"));
+    assert_non_null(strstr(failure.text, "is CPython 3.8"));
+    set("PYTHONHASHSEED", NULL);
+}
+
 /* Reads pyvenv.cfg like CPython's getpath.py: the whole key, in any case, the first one. */
 static void base_is_read_as_cpython_reads_it(void **)
 {
@@ -652,6 +680,7 @@ int main(void)
         PYTHON_TEST(interpreter_whose_modules_code_can_write_is_refused),
         PYTHON_TEST(an_interpreter_in_the_workspace_is_recognised),
         PYTHON_TEST(interpreter_that_code_can_replace_is_refused_and_never_run),
+        PYTHON_TEST(our_programs_get_no_interpreter_that_code_can_write),
         PYTHON_TEST(base_is_read_as_cpython_reads_it),
         PYTHON_TEST(directory_with_more_than_an_interpreter_is_refused),
         PYTHON_TEST(environment_in_the_workspace_may_use_only_a_known_base),

@@ -1,0 +1,68 @@
+#include "cli/outside_python.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/own.h"
+#include "cli/terminal.h"
+#include "sandbox/sandbox.h"
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 8U /* Linux 6.3 */
+#endif
+
+enum { EXIT_NO_PYTHON = 1 };
+
+/* A descriptor of the zip file that the interpreter inherits, or -errno. */
+static int open_zip(const struct embedded *zip)
+{
+    defer_close int fd = memfd_create(zip->name, MFD_NOEXEC_SEAL);
+    if (fd < 0 && errno == EINVAL) {
+        fd = memfd_create(zip->name, 0);
+    }
+    int r = fd < 0 ? -errno : fd_write_all(fd, zip->data, zip->size);
+    return r < 0 ? r : take_fd(&fd);
+}
+
+/* Returns an errno value. */
+static int start(const char *path, const struct outside_program *program)
+{
+    char zip[32];
+    /* -I and -E: no variables and no current directory, -S: no packages, -B: no bytecode files. */
+    const char *const first[] = {path, "-I", "-E", "-S", "-B", "-X", "utf8", zip};
+    size_t count = sizeof first / sizeof *first;
+    size_t words = 0;
+    defer_close int fd = open_zip(program->zip);
+    while (program->words[words]) {
+        words++;
+    }
+    defer_free const char **argv = calloc(count + words + 1, sizeof *argv);
+    if (fd < 0 || !argv) {
+        return fd < 0 ? -fd : ENOMEM;
+    }
+    (void)snprintf(zip, sizeof zip, "/proc/self/fd/%d", fd);
+    memcpy(argv, first, sizeof first);
+    memcpy(argv + count, program->words, words * sizeof *argv);
+    (void)execv(path, (char *const *)(uintptr_t)argv);
+    return errno;
+}
+
+int outside_python_run(const struct box_spec *spec, const struct outside_program *program)
+{
+    char path[PATH_MAX];
+    struct fail fail = {};
+    if (box_python_outside(spec, path, &fail) < 0) {
+        terminal_say("%s needs a CPython 3.9 or newer (--python PATH): %s", program->name,
+                     fail_text(&fail));
+    } else {
+        (void)fflush(stdout);
+        terminal_say("%s: cannot start %s: %s", program->name, path,
+                     strerror(start(path, program)));
+    }
+    return EXIT_NO_PYTHON;
+}
