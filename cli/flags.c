@@ -144,20 +144,28 @@ static void take_protected(struct options *options, const struct flag *flag, con
     }
 }
 
+int flag_find_choice(const char *words, const char *value)
+{
+    for (int i = 0; *words; i++) {
+        size_t size = strcspn(words, ", ");
+        if (strlen(value) == size && strncmp(value, words, size) == 0) {
+            return i;
+        }
+        words += size;
+        words += strspn(words, ", ");
+        words += strncmp(words, "or ", 3) == 0 ? 3 : 0;
+    }
+    return -1;
+}
+
 static void take_choice(struct options *options, const struct flag *flag, const char *value)
 {
-    const char *word = flag->words;
-    for (unsigned i = 0; *word; i++) {
-        size_t size = strcspn(word, ", ");
-        if (strlen(value) == size && strncmp(value, word, size) == 0) {
-            *(unsigned *)field_of(options, flag) = i; /* an enum */
-            return;
-        }
-        word += size;
-        word += strspn(word, ", ");
-        word += strncmp(word, "or ", 3) == 0 ? 3 : 0;
+    int choice = flag_find_choice(flag->words, value);
+    if (choice < 0) {
+        options_error(options, "--%s takes %s, not \"%.64s\"", flag->name, flag->words, value);
+    } else {
+        *(unsigned *)field_of(options, flag) = (unsigned)choice; /* an enum */
     }
-    options_error(options, "--%s takes %s, not \"%.64s\"", flag->name, flag->words, value);
 }
 
 static void take_host(struct options *options, const struct flag *, const char *value)

@@ -37,6 +37,9 @@ extern const unsigned flag_count; /* at most OPTIONS_FLAGS */
 /* NULL when there is none with this name. */
 const struct flag *flag_find(const char *name);
 
+/* The position of value among words, "a, b or c"; -1: it is none of them. */
+int flag_find_choice(const char *words, const char *value);
+
 /* The last setting, which counts unless the flag may be given several times; NULL: there is
  * none. */
 const struct options_setting *flag_setting(const struct options *options, const struct flag *flag);
