@@ -30,14 +30,9 @@ struct config {
     int in_memory; /* --in-memory: --install adds no workspace */
     bool help;
     bool is_help_short;
-    char **flags; /* the server's, with a NULL after the last */
-};
-
-/* The server's flags, "--workspace" and its directory before them, and a NULL. */
-struct with_workspace {
-    char *flags[_POSIX_ARG_MAX / sizeof(char *)];
-    char path[PATH_MAX]; /* "": none was added */
-    bool made;
+    char **flags;             /* the server's, with a NULL after the last */
+    char workspace[PATH_MAX]; /* --workspace before these flags; "": none was added */
+    bool made;                /* that directory */
 };
 
 /* What config.py gets: see there. */
@@ -57,19 +52,24 @@ static int usage(const char *problem, const char *word)
 
 static bool is_name(const char *text)
 {
-    size_t size =
-        !text ? 0
-              : strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-");
+    size_t size = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-");
     return size > 0 && size <= NAME_MOST && !text[size];
 }
 
-/* Reads these flags as the server would. */
-static void parse_flags(char **words, struct options *ret_options)
+static char workspace_flag[] = "--workspace";
+
+/* Reads the server's flags as the server would. */
+static void parse_flags(struct config *config, struct options *ret_options)
 {
     static char program[] = "sandpiper";
     static char *argv[_POSIX_ARG_MAX / sizeof(char *)]; /* the options point into it */
+    char **words = config->flags;
     int argc = 0;
     argv[argc++] = program;
+    if (config->workspace[0]) {
+        argv[argc++] = workspace_flag;
+        argv[argc++] = config->workspace;
+    }
     for (; *words && (size_t)argc + 1 < sizeof argv / sizeof *argv; words++) {
         argv[argc++] = *words;
     }
@@ -81,14 +81,14 @@ static void parse_flags(char **words, struct options *ret_options)
 }
 
 /* Reports a mistake in the server's flags. 0 or an exit code. */
-static int check_flags(char **words, struct options *ret_options)
+static int check_flags(struct config *config, struct options *ret_options)
 {
     struct box_python python = {};
-    parse_flags(words, ret_options);
+    parse_flags(config, ret_options);
     if (ret_options->error[0]) {
         return usage(ret_options->error, "");
     }
-    if (*words && ret_options->spec.python) {
+    if (*config->flags && ret_options->spec.python) {
         box_python_look(&ret_options->spec, &python);
     }
     if (python.error[0]) {
@@ -167,38 +167,28 @@ static int parse(int argc, char **argv, struct config *config)
 /* Adds a workspace to flags that name none, so that the user finds the files: ~/Sandpiper, which is
  * made. Where that is impossible, says so, and the workspace stays in memory. 0, or an exit code
  * where another flag does not go with it. */
-static int add_workspace(struct config *config, struct with_workspace *with,
-                         struct options *options)
+static int add_workspace(struct config *config, struct options *options)
 {
-    static char workspace[] = "--workspace";
     const char *home = getenv("HOME");
-    size_t count = 0;
     if (config->in_memory || options->spec.workspace || !home || home[0] != '/') {
         return 0;
     }
-    int size = snprintf(with->path, sizeof with->path, "%s/Sandpiper", home);
-    const char *why = (size_t)size < sizeof with->path ? NULL : strerror(ENAMETOOLONG);
-    with->made = !why && mkdir(with->path, 0700) == 0;
-    why = why || with->made || errno == EEXIST ? why : strerror(errno);
-    with->flags[count++] = workspace;
-    with->flags[count++] = with->path;
-    for (char **flag = config->flags; *flag && count + 2 < sizeof with->flags / sizeof(char *);
-         flag++) {
-        with->flags[count++] = *flag;
-    }
-    with->flags[count] = NULL;
+    int size = snprintf(config->workspace, sizeof config->workspace, "%s/Sandpiper", home);
+    const char *why = (size_t)size < sizeof config->workspace ? NULL : strerror(ENAMETOOLONG);
+    config->made = !why && mkdir(config->workspace, 0700) == 0;
+    why = why || config->made || errno == EEXIST ? why : strerror(errno);
     if (!why) {
-        parse_flags(with->flags, options);
+        parse_flags(config, options);
         why = options->error[0] ? options->error : NULL;
     }
-    if (why == options->error && strncmp(why, workspace, strlen(workspace)) != 0) {
+    if (why == options->error && strncmp(why, workspace_flag, strlen(workspace_flag)) != 0) {
         return usage(why, "");
     }
     if (why) {
-        terminal_say("config: files stay in memory, %s cannot be the workspace: %s", with->path,
-                     why);
-        parse_flags(config->flags, options);
-        with->path[0] = '\0';
+        terminal_say("config: files stay in memory, %s cannot be the workspace: %s",
+                     config->workspace, why);
+        config->workspace[0] = '\0';
+        parse_flags(config, options);
     }
     return 0;
 }
@@ -261,8 +251,7 @@ static int check_trust(const struct config *config, struct box_spec *spec)
 }
 
 /* Becomes config.py. Returns an exit code where that is impossible. */
-static int run_python(const struct config *config, const struct options *options,
-                      const struct with_workspace *with)
+static int run_python(const struct config *config, const struct options *options)
 {
     static struct words words;
     char here[PATH_MAX];
@@ -277,8 +266,8 @@ static int run_python(const struct config *config, const struct options *options
     add_word(&words, "name=%s", config->name);
     add_word(&words, "program=%s", program);
     add_word(&words, "call_ms=%llu", (unsigned long long)options->server.max_timeout_ms);
-    add_word(&words, "workspace=%s", with->path);
-    add_word(&words, "made=%s", with->made ? "yes" : "");
+    add_word(&words, "workspace=%s", config->workspace);
+    add_word(&words, "made=%s", config->made ? "yes" : "");
     add_word(&words, "lost=%s", options->spec.workspace || config->in_memory ? "" : "yes");
     if (config->client) {
         add_word(&words, "host=%s", config->client);
@@ -295,20 +284,19 @@ static int run_python(const struct config *config, const struct options *options
 int command_config(const struct options *options)
 {
     static struct options server;
-    static struct with_workspace with;
-    struct config config = {};
+    static struct config config; /* the options point into it */
     int code = parse(options->argc, options->argv, &config);
     if (code == 0 && config.help) {
         return options_print_help("config", config.is_help_short);
     }
-    code = code ? code : check_flags(config.flags, &server);
+    code = code ? code : check_flags(&config, &server);
     if (code || config.check) {
         return code ? code : check_trust(&config, &server.spec);
     }
-    code = config.install ? add_workspace(&config, &with, &server) : 0;
-    code = code ? code : run_python(&config, &server, &with);
-    if (with.made) {
-        (void)rmdir(with.path);
+    code = config.install ? add_workspace(&config, &server) : 0;
+    code = code ? code : run_python(&config, &server);
+    if (config.made) {
+        (void)rmdir(config.workspace);
     }
     return code;
 }

@@ -64,9 +64,10 @@ def check_file(path, status):
         refuse(errno.EPERM, f"{path} belongs to another user")
 
 
-def attribute(fd, name):
+def if_any(call, *args):
+    """What call returns, or None where a file system or a file has no such attributes."""
     try:
-        return os.getxattr(fd, name)
+        return call(*args)
     except OSError as error:
         if error.errno not in (errno.ENODATA, errno.EOPNOTSUPP):
             raise
@@ -75,58 +76,60 @@ def attribute(fd, name):
 
 def copy_attributes(old, new):
     """The user's, and the access control list, of which a new file may have one from its directory."""
-    try:
-        names = os.listxattr(old)
-    except OSError:
-        names = []
-    for name in [name for name in names if name.startswith("user.") and not name.startswith("user.overlay.")] + [ACL]:
-        value = attribute(old, name)
-        if value != attribute(new, name):
+    for name in [*(if_any(os.listxattr, old) or ()), ACL]:
+        value = if_any(os.getxattr, old, name)
+        is_own = name == ACL or name.startswith("user.") and not name.startswith("user.overlay.")
+        if is_own and value != if_any(os.getxattr, new, name):
             os.removexattr(new, name) if value is None else os.setxattr(new, name, value)
 
 
-def write_beside(path, data, old, status, made):
+def write_beside(path, data, old, made):
     """Writes a new file and appends it to made. old: descriptor of the one whose owner, mode and attributes it gets, or None."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)  # such files hold keys
     made.append(path)
     with open(fd, "wb") as file:
         if old is not None:
-            os.fchown(fd, status.st_uid, status.st_gid)
-            os.fchmod(fd, stat.S_IMODE(status.st_mode))
+            status = os.stat(old)
+            os.chown(fd, status.st_uid, status.st_gid)
+            os.chmod(fd, stat.S_IMODE(status.st_mode))
             copy_attributes(old, fd)
         file.write(data)
         file.flush()
-        os.fsync(fd)
+        try:
+            os.fsync(fd)
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # the file system has no such thing, fsync(2)
+                raise
 
 
-def is_unchanged(path, status):
-    """status: when the file was read; None: there was none."""
-    try:
-        now = os.stat(path)
-    except OSError as error:
-        return status is None and error.errno == errno.ENOENT
-    return status is not None and (now.st_ino, now.st_size, now.st_mtime_ns) == (status.st_ino, status.st_size, status.st_mtime_ns)
+def version_of(file):
+    """What a change makes another. file: a path or a descriptor. None: there is no such file."""
+    with contextlib.suppress(FileNotFoundError):
+        status = os.stat(file)
+        return status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def replace(path, data, before, old, status):
+def replace(path, data, before, old, version):
     """Keeps the bytes before beside the file, in the place of those of an earlier change, then renames a new file to path.
-    Leaves nothing behind on failure. old, status: of the file, or None. Returns the path of the bytes before, or None."""
+    Leaves nothing behind on failure. old: descriptor of the file, or None. Returns the path of the bytes before, or None."""
     new, backup, made = f"{path}.new-{os.getpid()}", path + BACKUP if old is not None else None, []
     try:
         with explained(f"cannot write {new}"):
-            write_beside(new, data, old, status, made)
+            write_beside(new, data, old, made)
         if backup:
             with contextlib.suppress(OSError):
                 os.unlink(backup)  # older than this change
             with explained(f"cannot save the original file as {backup}"):
-                write_beside(backup, before, old, status, made)
-        if not is_unchanged(path, status):
-            refuse(errno.EBUSY, f"{path} was changed by another program")
+                write_beside(backup, before, old, made)
+        with explained(path):
+            if version_of(path) != version:
+                refuse(errno.EBUSY, f"{path} was changed by another program")
         with explained(f"cannot rename {new} to {path}"):
             os.rename(new, path)
     except Failure:
         for name in made:
-            os.unlink(name)
+            with contextlib.suppress(OSError):
+                os.unlink(name)
         raise
     return backup
 
@@ -140,12 +143,12 @@ def change(path, edit):
             directory = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_DIRECTORY)
             stack.callback(os.close, directory)
             fcntl.flock(directory, fcntl.LOCK_EX)
-        before, old, status = b"", None, None
+        before, old, version = b"", None, None
         with explained(path), contextlib.suppress(FileNotFoundError):
             old = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
             stack.callback(os.close, old)
-            status = os.fstat(old)
-            check_file(path, status)
+            version = version_of(old)
+            check_file(path, os.stat(old))
             before = open(old, "rb", closefd=False).read(FILE_BYTES + 1)
             if len(before) > FILE_BYTES:
                 refuse(errno.EFBIG, path)
@@ -153,7 +156,7 @@ def change(path, edit):
             did, text = edit(before.decode("utf-8", "surrogateescape"))
         except Failure as failure:
             raise Failure(f"{path} is unchanged: {failure.text}", failure.code) from None
-        return path, did, replace(path, text.encode("utf-8", "surrogateescape"), before, old, status) if did else None
+        return path, did, replace(path, text.encode("utf-8", "surrogateescape"), before, old, version) if did else None
 
 
 # --- the command ---
