@@ -200,6 +200,16 @@ static void take_format(struct options *options, const struct flag *flag, const 
     }
 }
 
+static void take_mount(struct options *options, const struct flag *flag, const char *value)
+{
+    struct box_mounts_wanted *mounts = &options->mounts;
+    if (mounts->count == BOX_MOUNTS) {
+        options_error(options, "--%s can be given at most %d times", flag->name, BOX_MOUNTS);
+    } else {
+        mounts->at[mounts->count++] = value;
+    }
+}
+
 /* find_config() reads --config before the others are taken. */
 static void take_nothing(struct options *, const struct flag *, const char *)
 {
@@ -242,7 +252,7 @@ const struct flag flags[] = {
      "none", take_protected, .many = true},
     {"mount", "DIR[:NAME][:rw]",
      "host directory to show at /data/NAME, read-only unless\n:rw is given; repeatable", "none",
-     mount_take, FIELD(mounts), .many = true, .is_common = true, .is_path = true},
+     take_mount, FIELD(mounts), .many = true, .is_common = true, .is_path = true},
     {"mount-home", NULL,
      "allow --mount of the home directory; shows its\nsubdirectories, except hidden ones", NULL,
      take_switch, FIELD(mounts.home)},
