@@ -1,5 +1,6 @@
 """sandpiper config in this process: the texts of clients' files with an entry and without one, and how a file is replaced."""
 import errno
+import json
 import os
 import pathlib
 import random
@@ -154,6 +155,19 @@ class Edits(unittest.TestCase):
     def test_toml_strings_are_escaped(self):
         self.edited("codex", "", "added", '[mcp_servers.sp]\nargs = ["a\\"\\\\\\n", "\\u007F"]\nn = 3\n',
                     {"args": ['a"\\\n', "\x7f"], "n": ("3",)})
+
+    def test_texts_of_all_kinds_become_the_same_as_ever(self):
+        """Rows of golden/config.jsonl: client, text, text with the server "sandbox", text without it. "=": the text itself;
+        "! ": why not. The rows are what the first version of these edits has made, which was written in C."""
+        for number, row in enumerate((ROOT / "tests/golden/config.jsonl").read_text().splitlines(), 1):
+            host, text, *wanted = json.loads(row)
+            for entry, result in zip((clients.make_entry(clients.CLIENTS[host], "/bin/sp", [], 3600000), None), wanted):
+                try:
+                    did, found = clients.edit(clients.CLIENTS[host], "sandbox", entry, text)
+                    found = found if did else "="
+                except Failure as failure:
+                    found = "! " + "".join(one if one.isprintable() else ascii(one)[1:-1] for one in failure.text)
+                self.assertEqual(found, result, f"config.jsonl:{number}")
 
     def test_any_file_can_be_edited_and_edited_again(self):
         """What was added is there and can be removed, and nothing else is lost."""
