@@ -1,5 +1,3 @@
-#include "cli/config_file.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -144,20 +144,28 @@ static void take_protected(struct options *options, const struct flag *flag, con
     }
 }
 
+int flag_find_choice(const char *words, const char *value)
+{
+    for (int i = 0; *words; i++) {
+        size_t size = strcspn(words, ", ");
+        if (strlen(value) == size && strncmp(value, words, size) == 0) {
+            return i;
+        }
+        words += size;
+        words += strspn(words, ", ");
+        words += strncmp(words, "or ", 3) == 0 ? 3 : 0;
+    }
+    return -1;
+}
+
 static void take_choice(struct options *options, const struct flag *flag, const char *value)
 {
-    const char *word = flag->words;
-    for (unsigned i = 0; *word; i++) {
-        size_t size = strcspn(word, ", ");
-        if (strlen(value) == size && strncmp(value, word, size) == 0) {
-            *(unsigned *)field_of(options, flag) = i; /* an enum */
-            return;
-        }
-        word += size;
-        word += strspn(word, ", ");
-        word += strncmp(word, "or ", 3) == 0 ? 3 : 0;
+    int choice = flag_find_choice(flag->words, value);
+    if (choice < 0) {
+        options_error(options, "--%s takes %s, not \"%.64s\"", flag->name, flag->words, value);
+    } else {
+        *(unsigned *)field_of(options, flag) = (unsigned)choice; /* an enum */
     }
-    options_error(options, "--%s takes %s, not \"%.64s\"", flag->name, flag->words, value);
 }
 
 static void take_host(struct options *options, const struct flag *, const char *value)
@@ -189,6 +197,16 @@ static void take_format(struct options *options, const struct flag *flag, const 
                       value);
     } else {
         options->format = format;
+    }
+}
+
+static void take_mount(struct options *options, const struct flag *flag, const char *value)
+{
+    struct box_mounts_wanted *mounts = &options->mounts;
+    if (mounts->count == BOX_MOUNTS) {
+        options_error(options, "--%s can be given at most %d times", flag->name, BOX_MOUNTS);
+    } else {
+        mounts->at[mounts->count++] = value;
     }
 }
 
@@ -234,7 +252,7 @@ const struct flag flags[] = {
      "none", take_protected, .many = true},
     {"mount", "DIR[:NAME][:rw]",
      "host directory to show at /data/NAME, read-only unless\n:rw is given; repeatable", "none",
-     mount_take, FIELD(mounts), .many = true, .is_common = true, .is_path = true},
+     take_mount, FIELD(mounts), .many = true, .is_common = true, .is_path = true},
     {"mount-home", NULL,
      "allow --mount of the home directory; shows its\nsubdirectories, except hidden ones", NULL,
      take_switch, FIELD(mounts.home)},

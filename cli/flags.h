@@ -37,6 +37,9 @@ extern const unsigned flag_count; /* at most OPTIONS_FLAGS */
 /* NULL when there is none with this name. */
 const struct flag *flag_find(const char *name);
 
+/* The position of value among words, "a, b or c"; -1: it is none of them. */
+int flag_find_choice(const char *words, const char *value);
+
 /* The last setting, which counts unless the flag may be given several times; NULL: there is
  * none. */
 const struct options_setting *flag_setting(const struct options *options, const struct flag *flag);
@@ -71,10 +74,13 @@ void install_take_requirement(struct options *options, const struct flag *flag, 
 /* Reports settings that contradict each other as options' error. */
 void install_flags_resolve(struct options *options);
 
-/* mount_flags.c: --mount, see sandbox/host/mounts.h. */
+/* --- config_file.c --- */
 
-void mount_take(struct options *options, const struct flag *flag, const char *value);
+/* Takes the settings of a configuration file: lines of "name = value" with the names of the flags,
+ * "yes" or "no" for flags without a value, comments after "#" at the beginning of a line. The first
+ * mistake becomes options' error, with file and line. path: NULL for the usual place, which may be
+ * empty: $XDG_CONFIG_HOME/sandpiper/config, else $HOME/.config/sandpiper/config. */
+void config_file_read(struct options *options, const char *path);
 
-/* Resolves the directories, once all flags are known. One that cannot be mounted becomes options'
- * error. config: the value of --config, or NULL. */
-void mount_flags_resolve(struct options *options, const char *config);
+/* That place. False: there is none. */
+bool config_file_place(char *path, size_t size);

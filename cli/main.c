@@ -1,17 +1,88 @@
+#include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/limits.h"
 #include "base/log.h"
 #include "cli/commands.h"
-#include "cli/container_init.h"
 #include "cli/options.h"
 #include "cli/terminal.h"
+
+/* --- pid 1 of a container --- */
+
+/* signals: all of them, blocked, so that none is lost. A blocked signal stays pending also for pid
+ * 1, which ignores signals without a handler (sig_ignored() in the kernel's signal.c). */
+static _Noreturn void look_after(pid_t server, const sigset_t *signals)
+{
+    const struct timespec rest = {.tv_sec = LIMIT_CONTAINER_INIT_REST_S};
+    bool ended = false;
+    int code = 0;
+    (void)prctl(PR_SET_NAME, "container-init");
+    /* Only the server may hold these: the client must see its output end when it exits. */
+    (void)close(STDIN_FILENO);
+    (void)close(STDOUT_FILENO);
+    (void)close(STDERR_FILENO);
+    for (;;) {
+        siginfo_t info;
+        int status = 0;
+        pid_t pid = waitpid(-1, &status, WNOHANG);
+        if (pid == server) {
+            ended = true;
+            code =
+                WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); /* as a shell */
+        }
+        if (pid < 0) { /* no process is left */
+            _exit(code);
+        }
+        int number = pid > 0 ? 0 : sigtimedwait(signals, &info, ended ? &rest : NULL);
+        if (number < 0 && errno == EAGAIN) {
+            _exit(code);
+        }
+        /* A terminal's signals reach the whole process group, so the server gets them too. */
+        if (number > 0 && number != SIGCHLD && !ended && info.si_code != SI_KERNEL) {
+            (void)kill(server, number);
+        }
+    }
+}
+
+/* If this is pid 1 of a pid namespace, as in a container, continues in a child of it: pid 1 has two
+ * duties that are no server's. It reaps orphans, of which `docker exec` and health checks make
+ * some. And when it exits, the kernel kills all other processes at once (pid_namespaces(7)): so it
+ * waits until the processes that the server left behind have cleaned up, or until none has exited
+ * for LIMIT_CONTAINER_INIT_REST_S. It forwards signals to the child, and exits with the child's
+ * status. Elsewhere, and where it cannot make a child, does nothing. Must be called before anything
+ * is opened.
+ *
+ * tini does not suffice: it exits with the server, so that the kernel kills the cleanup helper in
+ * the midst of a large directory, and the containers that users make themselves have none. */
+static void container_init(void)
+{
+    if (getpid() != 1) {
+        return;
+    }
+    sigset_t all;
+    sigset_t before;
+    (void)sigfillset(&all);
+    if (sigprocmask(SIG_BLOCK, &all, &before) < 0) {
+        return;
+    }
+    pid_t server = fork();
+    if (server > 0) {
+        look_after(server, &all);
+    }
+    (void)sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
+/* --- every command --- */
 
 /* Processes inherit dispositions through execve(2), signal(7). A parent that ignores SIGCHLD would
  * leave the server, and init, children without a status to wait for. Those that would end the

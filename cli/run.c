@@ -4,8 +4,10 @@
  * could not be written. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
@@ -17,10 +19,10 @@
 #include "base/loop.h"
 #include "base/own.h"
 #include "base/parse.h"
+#include "base/path.h"
 #include "base/word.h"
 #include "cli/commands.h"
 #include "cli/options.h"
-#include "cli/program.h"
 #include "cli/shutdown.h"
 #include "cli/terminal.h"
 #include "guest/guest.h"
@@ -36,6 +38,84 @@ enum {
     STALLED_MS = 1000, /* for a reader to take something, after the time limit */
     GONE_SHOWN = 5,
 };
+
+/* --- where the program is in its sandbox --- */
+
+/* The program of `sandpiper run`, as its sandbox will see it. */
+struct program {
+    struct run_program run; /* points into the rest */
+    struct buf argv;
+    char file[PATH_MAX];
+    char directory[PATH_MAX];
+};
+
+/* The sandbox's path of a host's real path, or an empty string. */
+static void find_in_sandbox(const struct box_spec *spec, const char *path, char out[PATH_MAX])
+{
+    const char *rest = spec->workspace ? path_behind(path, spec->workspace) : NULL;
+    out[0] = '\0';
+    if (rest) {
+        (void)snprintf(out, PATH_MAX, "%s%s%s", spec->paths.work, *rest ? "/" : "", rest);
+    }
+    for (unsigned i = 0; i < spec->mount_count && !out[0]; i++) {
+        const struct box_mount *mount = &spec->mounts[i];
+        rest = path_behind(path, mount->path);
+        if (rest && spec->paths.data) {
+            (void)snprintf(out, PATH_MAX, "%s/%s%s%s", spec->paths.data, mount->name,
+                           *rest ? "/" : "", rest);
+        } else if (rest) {
+            (void)snprintf(out, PATH_MAX, "%s", path);
+        }
+    }
+}
+
+static int append_argument(struct program *program, const char *argument)
+{
+    return buf_append(&program->argv, argument, strlen(argument) + 1);
+}
+
+/* Finds where the program's file and the current directory are in the sandbox: at their place, if
+ * the user shows them by --workspace or --mount, else the file is alone in the workspace in memory
+ * (in /tmp, if the workspace is a directory of the user's). To be called when the spec's paths are
+ * final. 0 or -errno. */
+static int program_locate(struct program *program, const struct options *options)
+{
+    const struct box_spec *spec = &options->spec;
+    const char *file = options->file;
+    const char *first = options->code ? "-c" : file;
+    defer_free char *here = realpath(".", NULL);
+    if (here) {
+        find_in_sandbox(spec, here, program->directory);
+    }
+    if (!options->code && strcmp(file, "-") != 0) {
+        defer_free char *path = realpath(file, NULL);
+        if (!path) {
+            return -errno;
+        }
+        find_in_sandbox(spec, path, program->file);
+        if (!program->file[0]) {
+            (void)snprintf(program->file, sizeof program->file, "%s/%s",
+                           spec->workspace ? spec->paths.tmp : spec->paths.work, path_last(file));
+        }
+        first = program->file;
+    }
+    int r = append_argument(program, first);
+    for (int i = 0; r == 0 && i < options->argc; i++) {
+        r = append_argument(program, options->argv[i]);
+    }
+    program->run = (struct run_program){.argv = buf_bytes(&program->argv),
+                                        .argv_size = buf_size(&program->argv),
+                                        .file = program->file,
+                                        .directory = program->directory};
+    return r;
+}
+
+static void program_done(struct program *program)
+{
+    buf_done(&program->argv);
+}
+
+/* --- the run --- */
 
 /* One of the two streams to the user. */
 struct stream {

@@ -1,4 +1,5 @@
 """sandpiper config: the entries for clients, and their installation into files that belong to a user."""
+import glob
 import json
 import os
 import pathlib
@@ -261,10 +262,36 @@ class Config(Case):
         self.assertIn("Next: restart claude-code, claude-desktop, codex, where", done.stdout)
 
     def test_without_a_host_and_a_client_it_lists_those_it_knows(self):
-        done = self.config("--install", status=2)
-        self.assertIn("no client was found", done.stderr)
-        self.assertIn("claude-code", done.stderr)
+        *names, last = HOSTS
+        known = f"{', '.join(names)} or {last}"
+        self.assertIn(f"no client was found; name it with --host: {known}\n", self.config("--install", status=2).stderr)
+        self.assertIn(f"--host takes {known}, not emacs\n", self.config("--host", "emacs", status=2).stderr)
         self.assertEqual(list(self.home.iterdir()), [])
+
+    def test_any_python_makes_the_same_entry(self):
+        """Of config.py itself; with bytes that are not the locale's."""
+        (self.home / "ü").mkdir()
+        flags = ("--install", "--file", "ü/f", "--in-memory", "--", "--allow-package", "ä€")
+        for path in sorted(glob.glob("/usr/bin/python3.*[0-9]") + glob.glob(os.path.expanduser("~/.pyenv/versions/3.*/bin/python3"))):
+            if subprocess.run([path, "-c", "import sys; sys.exit(sys.version_info < (3, 9))"]).returncode == 0:
+                for host in ("cursor", "codex"):
+                    with self.subTest(path=path, host=host):
+                        self.config("--host", host, *flags, "--python", path, cwd=self.home, LC_ALL="de_DE.ISO-8859-1")
+                        file = self.home / "ü/f"
+                        self.assertIn(f'"ä€",{" " * 8 if host == "cursor" else " "}"--python"', file.read_text().replace("\n", ""))
+                        file.unlink()
+
+    def test_without_a_python_it_says_so(self):
+        wrap = ["unshare", "-Urm", "sh", "-ec", 'mount -t tmpfs none /usr/bin; exec "$@"', "sh"]
+        tried = subprocess.run([*wrap, *COMMAND, "--version"], capture_output=True, text=True)
+        if tried.returncode:
+            self.skipTest(f"userns: {tried.stderr.strip()}")
+        for action in ("--install", "--uninstall"):
+            done = subprocess.run([*wrap, *COMMAND, "config", "--host", "cursor", action], capture_output=True, text=True,
+                                  env={"PATH": "/nonexistent:/usr/bin", "HOME": str(self.home)}, timeout=60 * SLOW)
+            self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+            self.assertIn("config needs a CPython 3.9 or newer", done.stderr)
+            self.assertEqual(list(self.home.iterdir()), [])
 
     def test_what_was_installed_is_removed(self):
         for host, (path, section) in HOSTS.items():
