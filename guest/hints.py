@@ -137,6 +137,7 @@ def optional_dependency(session, message):
     return "%s is not installed, and code cannot install packages" % name
 
 
+NO_SYSTEM_PACKAGES = "no system packages can be installed in the sandbox"
 MAGICS = {  # those that notebook.py does not have, or not in this place
     "capture": "it belongs in the first line of the call", "writefile": "use the tool write_file, or %%writefile in the first line",
     "prun": "use cProfile.run", "bash": "it takes a script from the next line on, and no options",
@@ -153,7 +154,7 @@ OPEN = "the command of this line does not end:"
 def syntax(session, error):
     if str(error).startswith(OPEN):
         return "nothing was run; a script can be a cell that begins with %%bash, and write_file writes a file"
-    line = (error.text or "").strip()[:500]
+    line, readings = (error.text or "").strip()[:500], load("readings")
     installing = INSTALL.match(line)
     if installing:
         return no_pip(session, installing[1])
@@ -163,10 +164,13 @@ def syntax(session, error):
         if mark[0] == "%":
             return "%s%s is not available: %s" % (mark, word, MAGICS.get(word, "write plain Python"))
         if word in SYSTEM_INSTALLERS:
-            return "no system packages can be installed in the sandbox"
-        return "!cd changes nothing for the next line: %%cd %s" % rest if word == "cd" else None
-    if "after line continuation" in str(error) and "\\n" in line:
-        return "the code has `\\n`, escaped twice, where a new line should be"
+            return NO_SYSTEM_PACKAGES
+        if word in readings.NO_EFFECT:
+            return "!%s changes nothing for the next line: %s" % (word, readings.NO_EFFECT[word] % rest)
+        return None
+    found = readings.seen(session.sources.get(str(error.filename), ""), line, str(error)) or readings.command(line)
+    if found:
+        return found
     name = re.fullmatch(r"\?{0,2}([A-Za-z_]\S*?)\?{0,2}", line)
     return "`?` is notebook syntax: help(%s)" % name[1] if name and "?" in (line[0], line[-1]) else None
 
@@ -286,7 +290,7 @@ def lost(session, path):
     if path in INSTALLERS:
         return no_pip(session, "")
     if path in SYSTEM_INSTALLERS:
-        return "no system packages can be installed in the sandbox"
+        return NO_SYSTEM_PACKAGES
     if os.path.islink(path):
         return "%r is a symlink to %r, which does not exist here" % (path[:100], os.readlink(path)[:100])
     if path[0] == "~":
@@ -514,7 +518,13 @@ def hint_for(session, error, name, message):
     if name == "RuntimeError" and "event loop" in message and "running" in message:
         return "a cell has a running event loop: `await main()` in place of asyncio.run(main())"
     if name == "NameError" and "'__file__'" in message:
-        return "a cell is no file; relative paths begin at the current directory"
+        return "a cell is no file: os.getcwd() is in place of its directory, and relative paths begin there"
+    if name == "NameError" and innermost(error).f_code.co_filename in session.sources:
+        return load("readings").command(session.place(innermost(error))[2], True)
+    if name == "ImportError" and message.startswith("IProgress not found"):
+        return "bars of tqdm.notebook need ipywidgets and a notebook: `from tqdm.auto import tqdm` prints them as text"
+    if isinstance(error, ImportError) and "URI string" in message:
+        return "a connection of sqlite3.connect(path) works in place of a URI, without SQLAlchemy"
     if name == "BdbQuit":
         return "the debugger's commands ended: pass them as the argument `stdin`, or print what you want to see"
     if name == "CalledProcessError":

@@ -44,6 +44,8 @@ def strip_fence(text, bare):
     if not body.endswith(mark):
         return text
     body = body[: -len(mark)]
+    if "\n" + mark in body and not parses(body):
+        return text  # two fences: see readings.py
     if body.endswith("`") or body.rpartition("\n")[2].strip() and not parses(body):
         return text  # the mark is part of the code
     blank_lines = text[: len(text) - len(text.lstrip())].count("\n")

@@ -181,7 +181,16 @@ class Session:
         load("repeats").begin(IMPORTED["_signal"], IMPORTED["os"])
 
     def execute(self, text, name, settings):
-        codes, self.flags, self.has_value, self.statements = language.compile_cell(text, name, self.flags)
+        try:
+            compiled = language.compile_cell(text, name, self.flags)
+        except SyntaxError:
+            found = load("readings").certain(text, self.flags)
+            if found is None:
+                raise
+            load("shell").notebook(self).notes.append(found[1])
+            self.remember(name, found[0])
+            compiled = language.compile_cell(found[0], name, self.flags)
+        codes, self.flags, self.has_value, self.statements = compiled
         value, self.ran = None, True
         if settings:
             give_back(settings)

@@ -266,7 +266,9 @@ class Outcomes(GuestCase):
 
     def test_habits_of_programs_and_chats(self):
         for code, part in (
-            ("import os\\nprint(1)", "escaped twice"), ("print(__file__)", "a cell is no file"),
+            ("print(__file__)", "a cell is no file: os.getcwd()"),
+            ("raise ImportError('IProgress not found. Please update jupyter')", "from tqdm.auto import tqdm"),
+            ("raise ImportError(\"Using a URI string requires 'sqlalchemy' version '2' or newer.\")", "sqlite3.connect(path)"),
             ("import asyncio\nasync def f(): pass\nawait f()\nasyncio.run(f())", "`await main()`"), ("breakpoint()", "`stdin`"),
             ("await f()\nasyncio.new_event_loop().run_until_complete(f())", "`await main()`"), ("import pdb; pdb.set_trace()", "`stdin`"),
             ("raise OSError(\"Cannot save file into a non-existent directory: '/mnt/data'\")", "/mnt/data does not exist here; files are in"),
