@@ -35,6 +35,8 @@ WITH_VALUE = Pattern(r"(?<!\S)(?:-[riceft]|--(?:requirement|index-url|extra-inde
 NAMES_SHOWN = 10
 FILE = Pattern(r"(?i)['\"]?((?:[\w./-]*\.(?:txt|in|toml|cfg|ini|lock|ya?ml|json|whl|py|zip|tar|t?gz|bz2|tbz|t?xz)|(?-i:Pipfile)))(?![\w.-])")
 NAMED_LIKE_FILES = ("ruamel.yaml", "discord.py")
+CHOSEN_MIN = 32768  # the kernel's first port for who asks for any, ip(7)
+UNWAITED_MIN = 15  # children that have ended, from which on the hint names them
 TERMINALS = 32  # as the sandbox limits them; the directory has one more entry
 
 
@@ -319,8 +321,8 @@ def foreign(root, path):
 def elsewhere(root, path):
     """A file of the workspace with the same name."""
     here, name = os.getcwd(), basename(path.rstrip("/"))
-    for place in (join(root, path.lstrip("/")), join(here, name), join(root, name)):
-        if name and exists(place):
+    for place in (join(root, path.lstrip("/")), join(here, name), join(root, name), mounted(path)):
+        if name and place and exists(place):
             moved = " os.chdir has changed the current directory to %s" % here if here != root else ""
             return "did you mean %r?%s" % (place, "" if isabs(path) else moved)
     return None
@@ -331,13 +333,24 @@ def nearby(root, path):
     full = join(os.getcwd(), path.rstrip("/"))
     parent = dirname(full)
     if isdir(parent):
-        near = get_close_matches(basename(full), some_names(parent), 1)
-        if near:
-            return "did you mean %r?" % (join(parent, near[0]) if isabs(path) else join(dirname(path), near[0]))
-        return None
+        near = alike(basename(full), parent)
+        return near and "did you mean %r?" % (join(parent, near) if isabs(path) else join(dirname(path), near))
     if is_below(full, root):
         return "there is no directory %r; os.makedirs makes it" % dirname(path)
     return "%s does not exist here; files are in the working directory, %s" % (dirname(path), root)
+
+
+def alike(name, directory):
+    """The name in a directory that differs in capitals only, or is spelt alike, or None."""
+    names = some_names(directory)
+    return next((one for one in names if one.casefold() == name.casefold()), None) or next(iter(get_close_matches(name, names, 1)), None)
+
+
+def mounted(path):
+    """The file in a directory of the user's that has the end of this path, or None."""
+    parts = [part for part in path.split("/") if part not in ("", ".", "..", "*")]
+    places = [join("/data", name) for name in some_names("/data")]
+    return next((join(place, *parts[at:]) for at in range(len(parts)) for place in ("/data", *places) if exists(join(place, *parts[at:]))), None)
 
 
 def data(path, is_missing):
@@ -352,10 +365,9 @@ def data(path, is_missing):
         directory, name = os.path.split(directory)
     if directory != "/data" and not directory.startswith("/data/"):
         return "the user's directories are below /data: %s" % ", ".join(some_names("/data"))
-    names = some_names(directory)
-    near = get_close_matches(name, names, 1)
+    names, near = some_names(directory), alike(name, directory)
     if near:
-        return "did you mean %r?" % join(directory, near[0])
+        return "did you mean %r?" % join(directory, near)
     more = ", …" if len(names) > NAMES_SHOWN else ""
     return "%s contains: %s" % (directory, ", ".join(names[:NAMES_SHOWN]) + more or "nothing")
 
@@ -454,10 +466,22 @@ def file_limit():
 
 def processes(session):
     number = " of %d" % session.process_limit if session.process_limit else ""
-    return ("the limit%s processes and threads, which all sessions share, is reached; stop some, or the user can raise "
-            "--pids") % number
+    ended = sum(is_unwaited(name) for name in os.listdir("/proc") if name.isdigit()) if exists("/proc/self") else 0
+    stop = "wait for the %d children that have ended (os.waitpid, Popen.wait)" % ended if ended > UNWAITED_MIN else "stop some"
+    return ("the limit%s processes and threads, which all sessions share, is reached; %s, or the user can raise "
+            "--pids") % (number, stop)
 
 
+def is_unwaited(number):
+    """Whether this process has ended and is still counted, as this one has not waited for it."""
+    try:
+        with open("/proc/%s/stat" % number, "rb", 0) as file:
+            return file.read(400).rpartition(b")")[2].split()[:2] == [b"Z", b"%d" % os.getpid()]
+    except OSError:
+        return False
+
+
+NOT_ALLOWED = "the proxy in https_proxy reaches only the hosts that the user allowed: continue without this host, or ask the user to allow it"
 NO_LISTENER = "nothing listens on that port; localhost is the sandbox itself, not the user's machine"
 
 

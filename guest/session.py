@@ -322,8 +322,11 @@ class Session:
             self.shown_images().add_file(path, kept)
         for path in self.images.paths:
             result += ("image", os.fsencode(path))
-        for path, size in self.images.written:
+        written = self.images.written
+        for path, size in written[: images.LISTED_MAX]:
             result += changes.file_fields("+" + path, size)
+        if len(written) > images.LISTED_MAX:
+            result += ("files_more", str(len(written) - images.LISTED_MAX))
         for note in self.images.all_notes():
             result += ("note", note)
 
