@@ -21,6 +21,8 @@ REFUSED = Pattern(r"\[Errno 111\]|[Cc]onnection refused")
 # Programs that fail in a sandbox without a network.
 CLIENTS = Pattern(r"(?m)(?:^|[|&;(])\s*(?:(?:timeout\s+\S+|time|if|!|\w+=\S*)\s+)*(?:/\S*/)?(?:curl|wget|ssh|scp|sftp|ping|telnet|dig|nslookup|npx"
                   r"|git\s+(?:clone|fetch|pull|push|ls-remote)|(?:npm|yarn|pnpm|gem|cargo|go)\s+(?:i|ci|install|add|get|update|fetch))\b")
+WITHOUT_PROXY = Pattern(r"\b(?:ssh|scp|sftp|ping|telnet|dig|nslookup)\b|\bgit@")
+NODE = Pattern(r"(?m)(?:^|[|&;(])\s*(?:\w+=\S*\s+)*(?:/\S*/)?(?:node|tsx|ts-node|deno|bun)\b")
 TRACERS = Pattern(r"(?m)(?:^|[|&;(])\s*(?:\w+=\S*\s+)*(?:/\S*/)?(?:gdb|lldb|strace|ltrace|py-spy)\b")
 LOCALHOST = Pattern(r"localhost|127\.0\.0\.1|\[?::1\b|0\.0\.0\.0")
 FOREIGN = Pattern(r"file:(?://[^/]*)?(?=/)|sandbox:(?://)?(?=/)|[A-Za-z][\w+.-]*:(?=[/\\])")
@@ -485,15 +487,29 @@ NOT_ALLOWED = "the proxy in https_proxy reaches only the hosts that the user all
 NO_LISTENER = "nothing listens on that port; localhost is the sandbox itself, not the user's machine"
 
 
+def report_servers(session, result):
+    """Says once of a port that the user cannot open what listens there. One that the kernel has chosen is for programs."""
+    state = load("changes").state
+    before, state["ports"] = state["ports"], load("changes").listening()
+    state["looks"] -= 1
+    shown = ", ".join(str(port) for port in sorted(state["ports"] - before) if port < CHOSEN_MIN)
+    if shown:
+        result += ("note", "a program listens on port %s: only code here reaches it, no browser of the user's" % shown)
+
+
 def failed_command(session, text):
     """What the failure of a command of the shell may mean, or None."""
     gone = without_directory(session)
     if gone:
         return gone
     if "container" not in session.options and LOCALHOST.search(text):
-        return NO_LISTENER if re.search(r"\b(?:curl|wget)\b", text) else None
+        last = re.split(r"[;\n]", re.sub(r"[;\s]*(?:\bexit\b[^;\n]*)?$", "", text))[-1]
+        return NO_LISTENER if LOCALHOST.search(last) and re.search(r"\b(?:curl|wget)\b", last) else None
     if CLIENTS.search(text):
-        return no_network()
+        return no_network() if not has_proxy() or WITHOUT_PROXY.search(text) else NOT_ALLOWED
+    if NODE.search(text):
+        return "if it could not connect (ENOTFOUND, EAI_AGAIN): " + (
+            "node uses https_proxy only with NODE_USE_ENV_PROXY=1, from version 24 on" if has_proxy() else no_network())
     if TRACERS.search(text):
         return "the sandbox refuses ptrace, so gdb and strace cannot trace a process; faulthandler and pdb do without it"
     if re.search(r"\bgit\s+mv\b", text) and "cow" in session.options:
@@ -506,6 +522,7 @@ def network(error):
     seen = 0
     if "the user can allow" in str(error) and has_proxy():
         return "this is the user's policy, not an error: continue without this host, or ask the user to allow it"
+    own = type(error).__module__
     while error is not None and seen < 10:
         name = type(error).__name__
         if isinstance(error, ConnectionRefusedError) and raised_in(error) == "multiprocessing.connection":
@@ -513,6 +530,8 @@ def network(error):
         if isinstance(error, ConnectionRefusedError) or REFUSED.search(str(error)):
             return NO_LISTENER
         if name in ("gaierror", "NameResolutionError", "NewConnectionError", "ConnectError", "ClientConnectorError"):
+            if has_proxy() and str(own).startswith("aiohttp"):
+                return "aiohttp uses the proxy in https_proxy only with aiohttp.ClientSession(trust_env=True)"
             return no_network()
         if isinstance(error, OSError) and error.errno in (97, 101, 113):
             return no_network()

@@ -274,6 +274,12 @@ class Session:
         if "matplotlib.pyplot" in IMPORTED and not warm_up:
             self.guard(result, "the open figures", enter, load("figures").take_open, self)
         self.clean_up(fields.get("stdin") is not None, streams.flush_both if warm_up else streams.flush)
+        if not warm_up:
+            self.guard(result, "the streams", enter, streams.report, result, text)
+            if self.between:
+                result += ("note", "the output begins with what threads of earlier calls wrote before this call")
+            if changes.state["looks"]:
+                self.guard(result, "servers", load("hints").report_servers, self, result)
         changed = None
         if not warm_up or len(self.namespace) <= changes.LIGHT:
             changed = self.guard(result, "the changes", changes.report, self, result, started)
@@ -349,7 +355,7 @@ class Session:
         IMPORTED["__main__"] = self.main
         self.namespace.pop("__warningregistry__", None)  # "once" means once a cell, not once a line number
         self.remember(name, text)
-        streams.renew()
+        self.between = streams.renew()
         if stdin is not None:
             streams.give_stdin(stdin)
         if self.user_sigint is not None and name is not WARM_UP:
