@@ -159,7 +159,7 @@ def syntax(session, error):
     if str(error).startswith(OPEN):
         return "nothing was run; a script can be a cell that begins with %%bash, and write_file writes a file"
     line, readings = (error.text or "").strip()[:500], load("readings")
-    installing = INSTALL.match(line)
+    installing = INSTALL.match(line.lstrip("$ "))
     if installing:
         return no_pip(session, installing[1])
     found = re.match(r"(?:[\w.]+\s*=\s*)?([!%]{1,2})\s*([\w-]*)(.*)", line)

@@ -52,9 +52,9 @@ def strip_fence(text, bare):
     return "\n" * (blank_lines + 1) + body
 
 
-def parses(text):
+def parses(text, flags=0):
     try:
-        tree_of(text, "<fenced>", 0)
+        parse(text, "<fenced>", flags)
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return False
     return True

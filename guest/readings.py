@@ -28,6 +28,7 @@ NO_EFFECT = {  # commands that change the shell, which ends with the line
 # A line of the shell as Python takes it: "ls", "ls -la", "ls /tmp" are expressions, others are no Python.
 COMMAND = Pattern(r"(?:\$ +)?([a-z][\w.+-]*)((?: +(?![-+*/%&|^<>=!@:]*=|[-+*/%&|^<>@] |in |is |not |and |or |if |else |for )[^\s(,=].*)?)")
 OPERANDS = Pattern(r"(?: +(?:--?[A-Za-z]|[/~.])\S*)*")
+BARE = ("ls", "pwd", "ps", "env", "whoami", "date", "pip", "git")  # other names alone, as df, are variables that are not there
 NOT_COMMANDS = frozenset(("print", "exec", "import", "from", "if", "for", "while", "with", "def", "class", "return", "raise", "assert",
                           "del", "lambda", "not", "await", "async", "try", "else", "elif", "yield", "global", "pass", "match", "case"))
 
@@ -92,20 +93,12 @@ def of_escapes(text):
     yield re.sub(r"\\([\"'])", r"\1", text), note
 
 
-def compiles(text, flags):
-    try:
-        language.parse(text, "<reading>", flags)
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
-        return False
-    return True
-
-
 def certain(text, flags, depth=2):
     """(code, what was done) of a text that does not compile, or None."""
     found = {}
     for kind in of_fences, of_transcript, of_entities, of_escapes:
         for reading, note in kind(text):
-            if compiles(reading, flags):
+            if language.parses(reading, flags):
                 found.setdefault(reading, note)
                 break
             if depth > 1 and reading != text:
@@ -117,10 +110,10 @@ def certain(text, flags, depth=2):
 
 def seen(text, line, message):
     """One sentence about a text of which no reading is certain, or None. line: the one with the error."""
-    marks = len(MARK.findall(text))
-    shell = next((one[2] for one in FENCE.finditer(text) if one[2].lower() in SHELLS), None)
-    if shell:
-        return "the fence is marked %s: a cell that begins with %%%%bash runs commands" % shell
+    marks = len(MARK.findall(text)) if MARK.match(line) or text.lstrip().startswith(line) else 0
+    other = marks and next((one[2] for one in FENCE.finditer(text) if one[2].lower() not in language.FENCE_NAMES), None)
+    if other:
+        return "the fence is marked %s: %s" % (other, "a cell that begins with %%bash runs commands" if other in SHELLS else "send Python alone")
     if marks:
         return "the text has %d line%s of code fences (```) with more around them: send the code alone" % (marks, "s" * (marks > 1))
     if PROMPT.match(line) or line[:3] == "...":
@@ -146,6 +139,6 @@ def command(line, is_python=False):
         return hints.NO_SYSTEM_PACKAGES
     if word in NO_EFFECT and (rest or word == "cd"):
         return "%s is a command of the shell: %s" % (word, NO_EFFECT[word] % rest)
-    if not any(os.access(place + "/" + word, os.X_OK) for place in environ.get("PATH", "").split(":")):
+    if is_python and not rest and word not in BARE or not any(os.access(place + "/" + word, os.X_OK) for place in environ.get("PATH", "").split(":")):
         return None
     return "`%s` is a command of the shell, if that is meant: !%s%s" % (word, word, " " + rest if rest else "")

@@ -43,6 +43,7 @@ class Readings(GuestCase):
         self.not_taken("x = 3\n```python\nprint(x)\n```", "code fences")
         self.not_taken("```python\nprint(1)", "code fence")
         self.not_taken("```bash\nls\n```", "a cell that begins with %%bash")
+        self.not_taken("```json\n{}\n```", "the fence is marked json: send Python alone")
         self.assertEqual(self.run_ok("```python\ns = '''\n```\n'''\nprint(len(s))\n```").out, "5\n")
 
     def test_transcripts(self):
@@ -58,6 +59,7 @@ class Readings(GuestCase):
                    "only the code in the fence was run, HTML entities (&lt;) were replaced")
 
     def test_what_is_no_such_text_stays_as_it_is(self):
+        self.assertIsNone(self.session.run("s = '''\n```\na\n```\n'''\nx = = 1").hint)
         for code in ("x = = 1", "print('a'", "def f(:\n    pass", "hello there", "print(“a”)"):
             reply = self.session.run(code)
             self.assertEqual((reply.error_type, reply.all("note")), ("SyntaxError", []), code)
@@ -85,7 +87,8 @@ class Commands(GuestCase):
         self.assertIn("%cd /tmp", self.hint("cd /tmp"))
         self.assertIn("%env X=1", self.hint("export X=1"))
         self.assertIn("no system packages", self.hint("apt install x"))
-        for code in ("x = missing - 1", "def g():\n    return sort\ng()", "time.sleep(1)", "print 'x'", "ls = = 1", "import os os"):
+        self.assertIn("code cannot install packages", self.hint("$ pip install pandas"))
+        for code in ("df", "python\nprint(1)", "x = missing - 1", "def g():\n    return sort\ng()", "time.sleep(1)", "print 'x'", "ls = = 1", "import os os"):
             self.assertNotIn("shell", self.hint(code), code)
 
     def test_commands_that_change_only_their_shell(self):
