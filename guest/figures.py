@@ -72,6 +72,11 @@ def adopt(session, pyplot):
     def savefig(self, fname, *args, **kwargs):
         seen = is_seen(session, self)
         done = save(self, fname, *args, **kwargs)
+        if type(fname) is BytesIO:
+            self._copy = hash(fname.getvalue())  # the cell may write it to a file
+        elif isinstance(getattr(fname, "name", None), str):
+            fname.flush()
+            fname = fname.name
         if isinstance(fname, (str, os.PathLike)):
             path = os.path.abspath(os.fspath(fname))
             path += "" if os.path.exists(path) else ".png"  # matplotlib's own default
@@ -160,6 +165,7 @@ def take(session, figure, waiting=2):
     if is_blank(figure) or is_seen(session, figure):
         return
     shown = session.shown_images()
+    shown.checked.add(getattr(figure, "_copy", None))
     if shown.full():
         shown.undrawn += 1
         return

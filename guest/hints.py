@@ -21,6 +21,8 @@ REFUSED = Pattern(r"\[Errno 111\]|[Cc]onnection refused")
 # Programs that fail in a sandbox without a network.
 CLIENTS = Pattern(r"(?m)(?:^|[|&;(])\s*(?:(?:timeout\s+\S+|time|if|!|\w+=\S*)\s+)*(?:/\S*/)?(?:curl|wget|ssh|scp|sftp|ping|telnet|dig|nslookup|npx"
                   r"|git\s+(?:clone|fetch|pull|push|ls-remote)|(?:npm|yarn|pnpm|gem|cargo|go)\s+(?:i|ci|install|add|get|update|fetch))\b")
+WITHOUT_PROXY = Pattern(r"\b(?:ssh|scp|sftp|ping|telnet|dig|nslookup)\b|\bgit@")
+NODE = Pattern(r"(?m)(?:^|[|&;(])\s*(?:\w+=\S*\s+)*(?:/\S*/)?(?:node|tsx|ts-node|deno|bun)\b")
 TRACERS = Pattern(r"(?m)(?:^|[|&;(])\s*(?:\w+=\S*\s+)*(?:/\S*/)?(?:gdb|lldb|strace|ltrace|py-spy)\b")
 LOCALHOST = Pattern(r"localhost|127\.0\.0\.1|\[?::1\b|0\.0\.0\.0")
 FOREIGN = Pattern(r"file:(?://[^/]*)?(?=/)|sandbox:(?://)?(?=/)|[A-Za-z][\w+.-]*:(?=[/\\])")
@@ -35,6 +37,8 @@ WITH_VALUE = Pattern(r"(?<!\S)(?:-[riceft]|--(?:requirement|index-url|extra-inde
 NAMES_SHOWN = 10
 FILE = Pattern(r"(?i)['\"]?((?:[\w./-]*\.(?:txt|in|toml|cfg|ini|lock|ya?ml|json|whl|py|zip|tar|t?gz|bz2|tbz|t?xz)|(?-i:Pipfile)))(?![\w.-])")
 NAMED_LIKE_FILES = ("ruamel.yaml", "discord.py")
+CHOSEN_MIN = 32768  # the kernel's first port for who asks for any, ip(7)
+UNWAITED_MIN = 15  # children that have ended, from which on the hint names them
 TERMINALS = 32  # as the sandbox limits them; the directory has one more entry
 
 
@@ -137,6 +141,7 @@ def optional_dependency(session, message):
     return "%s is not installed, and code cannot install packages" % name
 
 
+NO_SYSTEM_PACKAGES = "no system packages can be installed in the sandbox"
 MAGICS = {  # those that notebook.py does not have, or not in this place
     "capture": "it belongs in the first line of the call", "writefile": "use the tool write_file, or %%writefile in the first line",
     "prun": "use cProfile.run", "bash": "it takes a script from the next line on, and no options",
@@ -153,8 +158,8 @@ OPEN = "the command of this line does not end:"
 def syntax(session, error):
     if str(error).startswith(OPEN):
         return "nothing was run; a script can be a cell that begins with %%bash, and write_file writes a file"
-    line = (error.text or "").strip()[:500]
-    installing = INSTALL.match(line)
+    line, readings = (error.text or "").strip()[:500], load("readings")
+    installing = INSTALL.match(line.lstrip("$ "))
     if installing:
         return no_pip(session, installing[1])
     found = re.match(r"(?:[\w.]+\s*=\s*)?([!%]{1,2})\s*([\w-]*)(.*)", line)
@@ -163,10 +168,13 @@ def syntax(session, error):
         if mark[0] == "%":
             return "%s%s is not available: %s" % (mark, word, MAGICS.get(word, "write plain Python"))
         if word in SYSTEM_INSTALLERS:
-            return "no system packages can be installed in the sandbox"
-        return "!cd changes nothing for the next line: %%cd %s" % rest if word == "cd" else None
-    if "after line continuation" in str(error) and "\\n" in line:
-        return "the code has `\\n`, escaped twice, where a new line should be"
+            return NO_SYSTEM_PACKAGES
+        if word in readings.NO_EFFECT:
+            return "!%s changes nothing for the next line: %s" % (word, readings.NO_EFFECT[word] % rest)
+        return None
+    found = readings.seen(session.sources.get(str(error.filename), ""), line, str(error)) or readings.command(line)
+    if found:
+        return found
     name = re.fullmatch(r"\?{0,2}([A-Za-z_]\S*?)\?{0,2}", line)
     return "`?` is notebook syntax: help(%s)" % name[1] if name and "?" in (line[0], line[-1]) else None
 
@@ -286,7 +294,7 @@ def lost(session, path):
     if path in INSTALLERS:
         return no_pip(session, "")
     if path in SYSTEM_INSTALLERS:
-        return "no system packages can be installed in the sandbox"
+        return NO_SYSTEM_PACKAGES
     if os.path.islink(path):
         return "%r is a symlink to %r, which does not exist here" % (path[:100], os.readlink(path)[:100])
     if path[0] == "~":
@@ -315,8 +323,8 @@ def foreign(root, path):
 def elsewhere(root, path):
     """A file of the workspace with the same name."""
     here, name = os.getcwd(), basename(path.rstrip("/"))
-    for place in (join(root, path.lstrip("/")), join(here, name), join(root, name)):
-        if name and exists(place):
+    for place in (join(root, path.lstrip("/")), join(here, name), join(root, name), mounted(path)):
+        if name and place and exists(place):
             moved = " os.chdir has changed the current directory to %s" % here if here != root else ""
             return "did you mean %r?%s" % (place, "" if isabs(path) else moved)
     return None
@@ -327,13 +335,24 @@ def nearby(root, path):
     full = join(os.getcwd(), path.rstrip("/"))
     parent = dirname(full)
     if isdir(parent):
-        near = get_close_matches(basename(full), some_names(parent), 1)
-        if near:
-            return "did you mean %r?" % (join(parent, near[0]) if isabs(path) else join(dirname(path), near[0]))
-        return None
+        near = alike(basename(full), parent)
+        return near and "did you mean %r?" % (join(parent, near) if isabs(path) else join(dirname(path), near))
     if is_below(full, root):
         return "there is no directory %r; os.makedirs makes it" % dirname(path)
     return "%s does not exist here; files are in the working directory, %s" % (dirname(path), root)
+
+
+def alike(name, directory):
+    """The name in a directory that differs in capitals only, or is spelt alike, or None."""
+    names = some_names(directory)
+    return next((one for one in names if one.casefold() == name.casefold()), None) or next(iter(get_close_matches(name, names, 1)), None)
+
+
+def mounted(path):
+    """The file in a directory of the user's that has the end of this path, or None."""
+    parts = [part for part in path.split("/") if part not in ("", ".", "..", "*")]
+    places = [join("/data", name) for name in some_names("/data")]
+    return next((join(place, *parts[at:]) for at in range(len(parts)) for place in ("/data", *places) if exists(join(place, *parts[at:]))), None)
 
 
 def data(path, is_missing):
@@ -348,10 +367,9 @@ def data(path, is_missing):
         directory, name = os.path.split(directory)
     if directory != "/data" and not directory.startswith("/data/"):
         return "the user's directories are below /data: %s" % ", ".join(some_names("/data"))
-    names = some_names(directory)
-    near = get_close_matches(name, names, 1)
+    names, near = some_names(directory), alike(name, directory)
     if near:
-        return "did you mean %r?" % join(directory, near[0])
+        return "did you mean %r?" % join(directory, near)
     more = ", …" if len(names) > NAMES_SHOWN else ""
     return "%s contains: %s" % (directory, ", ".join(names[:NAMES_SHOWN]) + more or "nothing")
 
@@ -450,11 +468,33 @@ def file_limit():
 
 def processes(session):
     number = " of %d" % session.process_limit if session.process_limit else ""
-    return ("the limit%s processes and threads, which all sessions share, is reached; stop some, or the user can raise "
-            "--pids") % number
+    ended = sum(is_unwaited(name) for name in os.listdir("/proc") if name.isdigit()) if exists("/proc/self") else 0
+    stop = "wait for the %d children that have ended (os.waitpid, Popen.wait)" % ended if ended > UNWAITED_MIN else "stop some"
+    return ("the limit%s processes and threads, which all sessions share, is reached; %s, or the user can raise "
+            "--pids") % (number, stop)
 
 
+def is_unwaited(number):
+    """Whether this process has ended and is still counted, as this one has not waited for it."""
+    try:
+        with open("/proc/%s/stat" % number, "rb", 0) as file:
+            return file.read(400).rpartition(b")")[2].split()[:2] == [b"Z", b"%d" % os.getpid()]
+    except OSError:
+        return False
+
+
+NOT_ALLOWED = "the proxy in https_proxy reaches only the hosts that the user allowed: continue without this host, or ask the user to allow it"
 NO_LISTENER = "nothing listens on that port; localhost is the sandbox itself, not the user's machine"
+
+
+def report_servers(session, result):
+    """Says once of a port that the user cannot open what listens there. One that the kernel has chosen is for programs."""
+    state = load("changes").state
+    before, state["ports"] = state["ports"], load("changes").listening()
+    state["looks"] -= 1
+    shown = ", ".join(str(port) for port in sorted(state["ports"] - before) if port < CHOSEN_MIN)
+    if shown:
+        result += ("note", "a program listens on port %s: only code here reaches it, no browser of the user's" % shown)
 
 
 def failed_command(session, text):
@@ -463,9 +503,13 @@ def failed_command(session, text):
     if gone:
         return gone
     if "container" not in session.options and LOCALHOST.search(text):
-        return NO_LISTENER if re.search(r"\b(?:curl|wget)\b", text) else None
+        last = re.split(r"[;\n]", re.sub(r"[;\s]*(?:\bexit\b[^;\n]*)?$", "", text))[-1]
+        return NO_LISTENER if LOCALHOST.search(last) and re.search(r"\b(?:curl|wget)\b", last) else None
     if CLIENTS.search(text):
-        return no_network()
+        return no_network() if not has_proxy() or WITHOUT_PROXY.search(text) else NOT_ALLOWED
+    if NODE.search(text):
+        return "if it could not connect (ENOTFOUND, EAI_AGAIN): " + (
+            "node uses https_proxy only with NODE_USE_ENV_PROXY=1, from version 24 on" if has_proxy() else no_network())
     if TRACERS.search(text):
         return "the sandbox refuses ptrace, so gdb and strace cannot trace a process; faulthandler and pdb do without it"
     if re.search(r"\bgit\s+mv\b", text) and "cow" in session.options:
@@ -478,6 +522,7 @@ def network(error):
     seen = 0
     if "the user can allow" in str(error) and has_proxy():
         return "this is the user's policy, not an error: continue without this host, or ask the user to allow it"
+    own = type(error).__module__
     while error is not None and seen < 10:
         name = type(error).__name__
         if isinstance(error, ConnectionRefusedError) and raised_in(error) == "multiprocessing.connection":
@@ -485,6 +530,8 @@ def network(error):
         if isinstance(error, ConnectionRefusedError) or REFUSED.search(str(error)):
             return NO_LISTENER
         if name in ("gaierror", "NameResolutionError", "NewConnectionError", "ConnectError", "ClientConnectorError"):
+            if has_proxy() and str(own).startswith("aiohttp"):
+                return "aiohttp uses the proxy in https_proxy only with aiohttp.ClientSession(trust_env=True)"
             return no_network()
         if isinstance(error, OSError) and error.errno in (97, 101, 113):
             return no_network()
@@ -514,7 +561,13 @@ def hint_for(session, error, name, message):
     if name == "RuntimeError" and "event loop" in message and "running" in message:
         return "a cell has a running event loop: `await main()` in place of asyncio.run(main())"
     if name == "NameError" and "'__file__'" in message:
-        return "a cell is no file; relative paths begin at the current directory"
+        return "a cell is no file: os.getcwd() is in place of its directory, and relative paths begin there"
+    if name == "NameError" and innermost(error).f_code.co_filename in session.sources:
+        return load("readings").command(session.place(innermost(error))[2], True)
+    if name == "ImportError" and message.startswith("IProgress not found"):
+        return "bars of tqdm.notebook need ipywidgets and a notebook: `from tqdm.auto import tqdm` prints them as text"
+    if isinstance(error, ImportError) and "URI string" in message:
+        return "a connection of sqlite3.connect(path) works in place of a URI, without SQLAlchemy"
     if name == "BdbQuit":
         return "the debugger's commands ended: pass them as the argument `stdin`, or print what you want to see"
     if name == "CalledProcessError":

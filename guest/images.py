@@ -18,6 +18,7 @@ except ImportError:  # a trimmed Python
 LONG_SIDE = 1568  # pixels
 COUNT_MAX = 4
 WRITTEN_MAX = 20
+LISTED_MAX = 8  # of its files
 NAMED_MAX = 6  # of the images that are not shown
 LACKING_MAX = 30
 BYTES_MAX = 600000  # of all images of a call; base64 makes 800 kB of it
@@ -26,6 +27,7 @@ READ_MAX = 50000000
 SMALLER_CPU_S = 5  # for all the steps that scale down an image
 SMALLER_MOST_S = 20  # the same on a busy machine
 EXECUTABLE = sys.executable
+ENDS = {".png": b"IEND", ".jpg": b"\xff\xd9"}
 SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 
 
@@ -104,6 +106,8 @@ class Images:
             self.add(kept)
             return
         found = data and measure(data)
+        if not found and data:
+            self.notes.append("%s is damaged or no image, so it is not shown" % short(path, self.session.root))
         if not found or not displayed and hash(data) in self.checked:
             return
         self.checked.add(hash(data))
@@ -111,6 +115,7 @@ class Images:
         if found[1] <= LONG_SIDE and len(data) <= limit:
             self.take(path, len(data))
             return
+        whole = ENDS.get(found[0], b"") in data[-100:]
         try:
             data = smaller(path, limit, self.session.layers)
         except TimeoutError:  # read_file has more time
@@ -119,16 +124,19 @@ class Images:
         if data:
             self.take(self.write(data, measure(data)[0]), len(data))
         else:
-            self.notes.append("%s is too large to show, and could not be scaled down" % path)
+            self.notes.append("%s is %s" % (short(path, self.session.root), "too large to show, and could not be scaled down"
+                                            if whole else "incomplete, so it is not shown"))
 
     def all_notes(self):
         """Also names the images that are not in the result."""
         if self.missing:
             names = [short(path, self.session.root) for path in self.missing[:NAMED_MAX]]
             rest = len(self.missing) - len(names)
+            own = {path for path, _ in self.written}
+            several = "%s to %s" % (self.missing[0], self.missing[-1]) if rest and own.issuperset(self.missing) else ", ".join(names)
             yield "%d more image%s not shown; read_file shows %s%s" % (
-                len(self.missing), " is" if len(self.missing) == 1 else "s are", ", ".join(names),
-                " and %d more" % rest if rest else "",
+                len(self.missing), " is" if len(self.missing) == 1 else "s are", several,
+                " and %d more" % rest if rest and several[:1] != "/" else "",
             )
         if self.undrawn:
             yield "%d more figure%s not drawn: a call draws at most %d" % (
@@ -170,7 +178,7 @@ def read(path):
 def measure(data):
     """(suffix, long side in pixels) of image bytes, or None. Formats: PNG, GIF, JPEG, WebP."""
     size = None
-    if data[:8] == b"\x89PNG\r\n\x1a\n" and len(data) > 24:
+    if data[:8] == b"\x89PNG\r\n\x1a\n" and data[12:16] == b"IHDR" and len(data) > 24:
         size = ".png", max(int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big"))
     elif data[:6] in (b"GIF87a", b"GIF89a") and len(data) > 10:
         size = ".gif", max(int.from_bytes(data[6:8], "little"), int.from_bytes(data[8:10], "little"))

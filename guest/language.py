@@ -44,15 +44,17 @@ def strip_fence(text, bare):
     if not body.endswith(mark):
         return text
     body = body[: -len(mark)]
+    if "\n" + mark in body and not parses(body):
+        return text  # two fences: see readings.py
     if body.endswith("`") or body.rpartition("\n")[2].strip() and not parses(body):
         return text  # the mark is part of the code
     blank_lines = text[: len(text) - len(text.lstrip())].count("\n")
     return "\n" * (blank_lines + 1) + body
 
 
-def parses(text):
+def parses(text, flags=0):
     try:
-        tree_of(text, "<fenced>", 0)
+        parse(text, "<fenced>", flags)
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return False
     return True

@@ -88,9 +88,11 @@ def split(line):
 
 def system(target, mark, command, bodies):
     """What a command for the shell becomes, or None."""
-    if re.fullmatch(r"cd(?:\s+[^\s;&|]*)?", command) or command.partition(" ")[0] in load("hints").SYSTEM_INSTALLERS:
+    hints = load("hints")
+    word = command.partition(" ")[0]
+    if word in load("readings").NO_EFFECT and not re.search(r"[;&|\n]", command) or word in hints.SYSTEM_INSTALLERS:
         return None  # it would change nothing
-    if load("hints").INSTALL.match(command) and "\n" not in command:
+    if hints.INSTALL.match(command) and "\n" not in command:
         return target + call("install", command)
     return target + call("output" if target or mark == "!!" else "system", command, bodies)
 

@@ -80,7 +80,10 @@ def missing(session, text):
     the cell itself names; `guess` of one that may be anybody's."""
     try:
         tree = load("language").parse(text, "<imports>", session.flags)
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
+    except SyntaxError:
+        found = load("readings").certain(text, session.flags)
+        return missing(session, found[0]) if found else []
+    except (ValueError, MemoryError, RecursionError):
         return []
     found = []
     for module in imports_of(tree):

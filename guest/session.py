@@ -181,7 +181,16 @@ class Session:
         load("repeats").begin(IMPORTED["_signal"], IMPORTED["os"])
 
     def execute(self, text, name, settings):
-        codes, self.flags, self.has_value, self.statements = language.compile_cell(text, name, self.flags)
+        try:
+            compiled = language.compile_cell(text, name, self.flags)
+        except SyntaxError:
+            found = load("readings").certain(text, self.flags)
+            if found is None:
+                raise
+            load("shell").notebook(self).notes.append(found[1])
+            self.remember(name, found[0])
+            compiled = language.compile_cell(found[0], name, self.flags)
+        codes, self.flags, self.has_value, self.statements = compiled
         value, self.ran = None, True
         if settings:
             give_back(settings)
@@ -265,6 +274,12 @@ class Session:
         if "matplotlib.pyplot" in IMPORTED and not warm_up:
             self.guard(result, "the open figures", enter, load("figures").take_open, self)
         self.clean_up(fields.get("stdin") is not None, streams.flush_both if warm_up else streams.flush)
+        if not warm_up:
+            self.guard(result, "the streams", enter, streams.report, result, text)
+            if self.between:
+                result += ("note", "the output begins with what threads of earlier calls wrote before this call")
+            if changes.state["looks"]:
+                self.guard(result, "servers", load("hints").report_servers, self, result)
         changed = None
         if not warm_up or len(self.namespace) <= changes.LIGHT:
             changed = self.guard(result, "the changes", changes.report, self, result, started)
@@ -313,8 +328,11 @@ class Session:
             self.shown_images().add_file(path, kept)
         for path in self.images.paths:
             result += ("image", os.fsencode(path))
-        for path, size in self.images.written:
+        written = self.images.written
+        for path, size in written[: images.LISTED_MAX]:
             result += changes.file_fields("+" + path, size)
+        if len(written) > images.LISTED_MAX:
+            result += ("files_more", str(len(written) - images.LISTED_MAX))
         for note in self.images.all_notes():
             result += ("note", note)
 
@@ -337,7 +355,7 @@ class Session:
         IMPORTED["__main__"] = self.main
         self.namespace.pop("__warningregistry__", None)  # "once" means once a cell, not once a line number
         self.remember(name, text)
-        streams.renew()
+        self.between = streams.renew()
         if stdin is not None:
             streams.give_stdin(stdin)
         if self.user_sigint is not None and name is not WARM_UP:

@@ -33,6 +33,24 @@ def adopt_inspect(inspect):
     inspect.getouterframes = getouterframes
 
 
+def adopt_threading(session, threading):
+    """What a thread dies of is one write: else the end of a call splits it over two results."""
+    original = threading.excepthook
+
+    def excepthook(args):
+        try:
+            text = load("trace").text_of(session, args.exc_value)
+        except BaseException:
+            text = None
+        if text is None or args.exc_type is SystemExit or SYS.get("stderr") is None:
+            original(args)
+        else:
+            SYS["stderr"].write("Exception in thread %s:\n%s" % (getattr(args.thread, "name", "?"), text))
+
+    wear(excepthook, original)
+    threading.excepthook = excepthook
+
+
 def wear(function, original):
     function.__name__, function.__qualname__ = original.__name__, original.__qualname__
     function.__doc__, function.__wrapped__ = original.__doc__, original

@@ -12,7 +12,7 @@ quick enough.
 """
 import os
 import sys
-from _io import BufferedReader, BufferedWriter, FileIO, TextIOWrapper
+from _io import BufferedReader, BufferedWriter, FileIO, StringIO, TextIOWrapper
 from time import monotonic, sleep
 
 try:
@@ -30,13 +30,17 @@ FIONREAD, NOTHING = 0x541B, bytes(4)
 ERROR_HEAD = b"\0\x1berr\0"  # followed by u16, the size of the rest
 ERROR_MAX = 4096 - len(ERROR_HEAD) - 2  # PIPE_BUF, pipe(7): a write that is not longer is never torn
 inodes = {}
+SINKS = StringIO, TextIOWrapper, type(None)  # which show nothing; others may pass on what they get
+left = {}  # descriptors that restore() has brought back, and which objects are named in place of sys.stdout and sys.stderr
 stdin_stale = False
-order = {"last": 1, "wait": True, "one_pipe": False}
+order = {"last": 0, "wait": True, "one_pipe": False}
 
 
 def turn_to(target):
-    """Called before a write to 1 or 2, when the other was written last."""
+    """Called before a write to 1 or 2, when the other was written last, or no cell has begun since the last one's end."""
     other, order["last"] = order["last"], target
+    if not other:
+        return
     if target == 1:
         flush_quietly(err)  # the beginning of a line
     if order["one_pipe"] or not order["wait"] or ioctl is None:
@@ -68,7 +72,7 @@ class Lines(BufferedWriter):
         return BufferedWriter.write(self, data)
 
     def flush(self):
-        if order["last"] != 1:
+        if order["last"] == 2:
             turn_to(1)
         if self.left > 0:
             self.left -= 1
@@ -225,16 +229,19 @@ def flush():
 
 
 def renew():
-    """Restores streams that an earlier cell closed or deleted; keeps those that it replaced."""
+    """Restores streams that an earlier cell closed or deleted; keeps those that it replaced. Returns whether threads have
+    written since the last cell."""
+    between, order["last"] = order["last"] != 0, 1
     if out.closed or "stdout" not in SYS:
         make_out()
     elif out.buffer.left != LINES_MAX:
         out.buffer.left = LINES_MAX
-        order.update(last=1, wait=True)
+        order["wait"] = True
     if err.closed or "stderr" not in SYS:
         make_err()
     if stdin_stale or stdin.closed or "stdin" not in SYS:
         clear_stdin()
+    return between
 
 
 def restore():
@@ -247,6 +254,34 @@ def restore():
             pass
         os.dup2(SPARES[target], target)
         flush_both()
+        left[target] = True
+    order["last"] = 0
+
+
+def leads_here(stream):
+    try:
+        return os.fstat(stream.fileno()).st_ino in inodes.values()
+    except Exception:
+        return False
+
+
+def report(result, text):
+    """Notes of streams that the cell leaves so that no result shows what is written to them. text: the cell's."""
+    for target, name, own in (1, "stdout", out), (2, "stderr", err):
+        if left.pop(target, False):
+            result += ("note", "descriptor %d was closed or redirected: what was written to it then may be missing here; it is back now" % target)
+        stream = SYS.get(name, own)
+        if stream is own or leads_here(stream):
+            left.pop(name, None)
+            continue
+        kind, path = type(stream), getattr(stream, "name", None)
+        shown = "%s%s" % (stream and kind.__name__, " of %s" % path[:80] if type(path) is str else "")
+        if left.get(name) != id(stream):
+            result += ("note", "sys.%s is left replaced (%s): results show only what that passes on; sys.%s = sys.__%s__ ends it" % (
+                name, shown, name, name))
+        elif name == "stdout" and own.buffer.left == LINES_MAX and "value" not in result and (kind in SINKS or "print" in text):
+            result += ("note", "sys.stdout is still replaced (%s)" % shown)
+        left[name] = id(stream)
 
 
 def nameless_file():

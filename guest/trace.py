@@ -8,6 +8,7 @@ HEAD = 4000
 LINE_MAX = 300  # of source
 END_FRAMES = 1500  # at either end of a traceback; more between them would take seconds
 CYCLE_MAX = 8  # frames of a recursion through several functions
+REPEATED_MIN = 60  # characters of a message, from which on a chain of exceptions has it once
 CHAIN_MAX = 10  # exceptions that led to one
 SHOWN = 3  # rounds of it, as CPython shows of a line that repeats
 FOLDED = 2  # frames of libraries in a row, from which on they are only counted
@@ -194,6 +195,10 @@ def text_of(session, error, whole=None, message=None):
         if better != line:
             head, _, tail = text.rpartition(line)
             text = head + better + tail
+    for one, outer in reversed(list(zip(chain[1:-1], chain))):
+        said = load("outcome").message_of(one)
+        if len(said) >= REPEATED_MIN and text.count(said) > 1 and said in load("outcome").message_of(outer):
+            text = text.replace(": %s\n" % said, ": [its message is in the next one's]\n", 1)
     if left_out:
         text = "[%d frames in the middle are left out]\n%s" % (left_out, text)
     if message != whole:

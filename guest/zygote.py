@@ -27,7 +27,7 @@ PAUSES_S = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 ALWAYS = ("orphan", "descriptors", "session", "opening", "stack", "watch")
 SELDOM = (
     "display", "outcome", "trace", "distributions", "pattern", "hints", "forms", "images", "figures", "packages", "spawn",
-    "awaiting", "warned", "pools", "threads", "heal", "program", "notebook", "timing", "shell", "shown", "locks",
+    "awaiting", "warned", "pools", "threads", "heal", "program", "notebook", "timing", "shell", "shown", "locks", "readings",
 )
 frames = load("frames")
 imports = load("imports")

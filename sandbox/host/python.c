@@ -16,8 +16,8 @@
 #include "base/parse.h"
 #include "base/path.h"
 #include "sandbox/host/command.h"
-#include "sandbox/host/python_internal.h"
 #include "sandbox/host/python.h"
+#include "sandbox/host/python_internal.h"
 #include "sandbox/trust/trust.h"
 #include "sandbox/types.h"
 

@@ -99,7 +99,12 @@ class Forms(GuestCase):
         self.assertEqual(reply.all("image"), [os.path.join(os.path.realpath(self.guest.directory.name), "made.png")])
         self.assertEqual(self.run_ok("1").all("image"), [])
         reply = self.run_ok("open('fake.png', 'w').write('no image')\nimport os\nos.mkfifo('pipe.png')")
-        self.assertEqual(reply.all("image"), [])
+        self.assertEqual((reply.all("image"), reply.all("note")), ([], ["fake.png is damaged or no image, so it is not shown"]))
+        for data in (b"\x89PNG\r\n\x1a\n" + b"x" * 99, b"\xff\xd8\xff"):
+            reply = self.run_ok("open('broken.png', 'wb').write(%r)" % data)
+            self.assertEqual((reply.all("image"), reply.note), ([], "broken.png is damaged or no image, so it is not shown"))
+        reply = self.run_ok("open('cut.png', 'wb').write(%r)" % png(4000, 50)[:-30])
+        self.assertEqual((reply.all("image"), reply.note), ([], "cut.png is incomplete, so it is not shown"))
 
     def test_number_and_size_are_limited(self):
         reply = self.run_ok("for i in range(9): open('many%%d.png' %% i, 'wb').write(%r + bytes([i]))" % png(8, 8))

@@ -258,15 +258,48 @@ class Outcomes(GuestCase):
             self.assertIn("no network access", self.session.run("%%bash\ntrue\n" + line).note)
             self.assert_hint("import subprocess as s\ns.run(%r, shell=True, check=True, capture_output=True)" % line, "no network access")
         self.assertIn("nothing listens", self.session.run("!curl http://localhost:9; exit 7").note)
+        self.assertIn("nothing listens", self.session.run("!true; curl -s http://localhost:9").note)
+        self.assertNotIn("listens", self.session.run("!curl -s http://localhost:9; false").note)
+        self.assertIn("ENOTFOUND", self.session.run("!node() { false; }; node a.js").note)
         for line in ("strace -f true; exit 1", "X=1 /usr/bin/gdb -batch -ex run true; exit 1"):
             self.assertIn("the sandbox refuses ptrace", self.session.run("!" + line).note)
             self.assert_hint("import subprocess as s\ns.run(%r, shell=True, check=True, capture_output=True)" % line, "refuses ptrace")
         for line in ("git status --curl; exit 1", "echo curl; exit 1", "npm test; exit 1"):
             self.assertNotIn("network", self.session.run("!" + line).note)
 
+    def test_names_that_differ_in_capitals(self):
+        self.run_ok("import os\nopen('README.md', 'w').close()\nos.mkdir('Src')\nopen('Src/Main.py', 'w').close()")
+        for path in "readme.md", "ReadMe.MD", "Src/main.py":
+            self.assert_hint("open(%r)" % path, "did you mean '%s'" % {"Src/main.py": "Src/Main.py"}.get(path, "README.md"))
+
+    def test_children_that_ended_and_fill_the_limit(self):
+        start = "import os, time\nfor _ in range(%d): os.posix_spawn('/bin/true', ['true'], {})\ntime.sleep(.5)\n"
+        fail = "def fork(): raise BlockingIOError(11, 'x')\nfork()"
+        self.assert_hint(start % 3 + fail, "stop some")
+        self.assert_hint(start % 20 + fail, "wait for the 23 children that have ended (os.waitpid")
+        self.assert_hint("while True:\n    try: os.wait()\n    except ChildProcessError: break\n" + fail, "stop some")
+
+    def test_passwords_are_read_as_other_input(self):
+        reply = self.session.run("import getpass\ngetpass.getpass('Key: ')")
+        self.assertEqual((reply.out, reply.err), ("Key: ", ""))
+        self.assertIn("argument `stdin`", reply.error_message)
+        self.assertEqual(reply.traceback.count("  File "), 1)
+        self.assertEqual(self.value("getpass.getpass()", stdin="secret\n"), "'secret'")
+
+    def test_a_message_stands_once_in_a_chain(self):
+        said = "a long sentence about a host that cannot be reached, with its name and port"
+        chain = "try:\n    try: raise OSError(%r)\n    except OSError as e: raise ValueError('around: ' + str(e))\nexcept ValueError as e: raise KeyError(e)"
+        text = self.session.run(chain % said).traceback
+        self.assertEqual(text.count(said), 2 if "raise OSError" in text else 1, text)
+        self.assertIn("OSError: [its message is in the next one's]\n", text)
+        self.assertEqual(self.session.run(chain % "short").traceback.count(": short\n"), 2)
+        self.assertNotIn("next one's", self.session.run("try: raise OSError(%r)\nexcept OSError: raise ValueError('other')" % said).traceback)
+
     def test_habits_of_programs_and_chats(self):
         for code, part in (
-            ("import os\\nprint(1)", "escaped twice"), ("print(__file__)", "a cell is no file"),
+            ("print(__file__)", "a cell is no file: os.getcwd()"),
+            ("raise ImportError('IProgress not found. Please update jupyter')", "from tqdm.auto import tqdm"),
+            ("raise ImportError(\"Using a URI string requires 'sqlalchemy' version '2' or newer.\")", "sqlite3.connect(path)"),
             ("import asyncio\nasync def f(): pass\nawait f()\nasyncio.run(f())", "`await main()`"), ("breakpoint()", "`stdin`"),
             ("await f()\nasyncio.new_event_loop().run_until_complete(f())", "`await main()`"), ("import pdb; pdb.set_trace()", "`stdin`"),
             ("raise OSError(\"Cannot save file into a non-existent directory: '/mnt/data'\")", "/mnt/data does not exist here; files are in"),

@@ -1,5 +1,7 @@
 """Parts of a result besides the output: values, changed variables, changed files."""
 import os
+import socket
+import time
 
 from base import GuestCase, each_python
 
@@ -78,6 +80,71 @@ class Reports(GuestCase):
         self.assertLess(len(self.value(run % "'true ' + 'x' * 3000")), 400)
         self.assertLess(len(self.value("subprocess.run(['true', 'y' * 9000, 'z'])")), 400)
         self.assertIn("'z'", self.value("subprocess.run(['true', 'y' * 9000, 'z'])"))
+
+    def test_what_is_left_in_place_of_the_streams(self):
+        left, still = "sys.stdout is left replaced (%s): results show only what that passes on; sys.stdout = sys.__stdout__ ends it", "sys.stdout is still replaced (%s)"
+        self.run_ok("import contextlib, io, os, sys\nclass Tee:\n    def write(self, text): return sys.__stdout__.write(text)\n    def flush(self): pass")
+        for code, shown, out in (
+            ("contextlib.redirect_stdout(io.StringIO()).__enter__()", "StringIO", ""), ("sys.stdout = open('log.txt', 'w')", "TextIOWrapper of log.txt", ""),
+            ("sys.stdout = None", "None", ""), ("sys.stdout = type('Nothing', (), {'write': len, 'flush': id})()", "Nothing", None), ("sys.stdout = Tee()", "Tee", "x\n"),
+        ):
+            self.assertEqual(self.run_ok(code + "\nNone").all("note"), [left % shown], code)
+            if out is not None:
+                reply = self.run_ok("print('x')")
+                self.assertEqual((reply.out, reply.all("note")), (out, [] if out else [still % shown]), code)
+                self.assertEqual(self.run_ok("y = 1").all("note"), [] if out else [still % shown], code)
+            self.assertEqual(self.run_ok("sys.stdout = sys.__stdout__\nprint('back')").out, "back\n")
+        for code in ("sys.stdout = io.TextIOWrapper(os.fdopen(1, 'wb', closefd=False))", "%%capture\nprint(1)", "with contextlib.redirect_stdout(None): print(1)"):
+            self.assertEqual(self.run_ok(code).all("note"), [], code)
+        self.assertIn("sys.stderr is left replaced", self.run_ok("sys.stderr = io.StringIO()").note)
+
+    def test_descriptors_that_lead_elsewhere(self):
+        reply = self.run_ok("import os\nfd = os.open('/dev/null', os.O_WRONLY)\nos.dup2(fd, 1)\nprint('lost')")
+        self.assertIn("descriptor 1 was closed or redirected", reply.note)
+        self.assertEqual((reply.out, self.run_ok("print('back')").out), ("", "back\n"))
+        self.assertIn("descriptor 2 was closed", self.run_ok("os.close(2)").note)
+        self.assertEqual(self.run_ok("1").all("note"), [])
+
+    def test_what_threads_write_between_cells(self):
+        self.run_ok("import threading\ngo, done = threading.Event(), threading.Event()\n"
+                    "def late():\n    go.wait()\n    print('late')\n    done.set()\nthreading.Thread(target=late, daemon=True).start()\n"
+                    "timer = threading.Timer(.3, go.set)\ntimer.start()")
+        time.sleep(1)
+        reply = self.run_ok("print('now')")
+        self.assertEqual((reply.out, reply.note), ("late\nnow\n", "the output begins with what threads of earlier calls wrote before this call"))
+        self.assertEqual(self.run_ok("print('now')").all("note"), [])
+
+    def test_what_a_thread_dies_of_is_one_write(self):
+        self.run_ok("import sys, threading\nclass Count:\n    texts = []\n    write = texts.append\n    def flush(self): pass\nsys.stderr = Count()\n"
+                    "def f(): 1 / 0\nt = threading.Thread(target=f, name='mine')\nt.start(); t.join()\nsys.stderr = sys.__stderr__")
+        self.assertEqual(self.value("len(Count.texts)"), "1")
+        text = self.run_ok("print(Count.texts[0])").out
+        self.assertTrue(text.startswith("Exception in thread mine:\nTraceback (most recent call last):\n"), text)
+        self.assertIn(", in f\n    def f(): 1 / 0\n", text)
+        self.assertEqual(self.run_ok("t = threading.Thread(target=sys.exit)\nt.start(); t.join()").err, "")
+
+    def test_a_name_with_backslashes(self):
+        self.assertIn("is the name of one file", self.run_ok("open('C:\\\\Users\\\\a.txt', 'w').close()").note)
+        self.assertIn("is the name of one file", self.run_ok("open(r'sub\\b.txt', 'w').close()").note)
+        self.assertEqual(self.run_ok("import os\nos.remove(r'sub\\b.txt')\nopen('c.txt', 'w').close()").all("note"), [])
+
+    def test_servers_are_named_once(self):
+        listen = "import socket\ns = socket.socket(); s.bind(('127.0.0.1', %s)); s.listen()\nport = s.getsockname()[1]"
+        port = next(port for port in range(20011, 20999) if self.is_free(port))
+        self.assertEqual(self.run_ok(listen % 0).all("note"), [])
+        self.assertIn("a program listens on port %d: only code here" % port, self.run_ok(listen % port).note or "")
+        self.assertEqual(self.run_ok("s.close()").all("note"), [])
+        self.session, port = self.guest.session(), port + 2
+        serve = "import subprocess, sys\nserver = subprocess.Popen([sys.executable, '-m', 'http.server', '%d'])" % port
+        notes = self.run_ok(serve).all("note")
+        time.sleep(2)
+        self.assertIn("listens on port %d" % port, str(notes + self.run_ok("1").all("note")))
+        self.run_ok("server.kill(); server.wait()")
+
+    @staticmethod
+    def is_free(port):
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", port)) != 0
 
     def test_files_of_other_sessions_are_not_listed(self):
         self.run_ok("1")

@@ -1,7 +1,9 @@
 """Tracebacks as CPython prints them, and the hints that follow them."""
+import os
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
 
 from client import Server, Shared
@@ -158,6 +160,34 @@ class Hints(Shared):
                   "limit of 256 processes", "--pids")
         self.hinted("name = input('? ')", "EOFError", "stdin")
         self.hinted("open('/usr/x', 'w')", "read-only")
+
+    @unittest.skipIf(CONTAINER, "isolation: no proxy")
+    def test_what_the_proxy_refuses(self):
+        ask = ("import http.client, os\nc = http.client.HTTPConnection(os.environ['http_proxy'].split('//')[1].strip('/'))\n"
+               "c.request('GET', 'http://other.example/')\nprint(c.getresponse().status)")
+        with Server("--allow-host", "one.example") as server:
+            for _ in range(2):
+                result = server.python(ask)
+                self.assertEqual(result.output, "403")
+                self.assertIn("the sandbox's proxy answered, not the site: Forbidden: other.example:80 is not an allowed host", result.status.line)
+            for line, part in (("git clone https://other.example/a; exit 128", "reaches only the hosts"), ("ssh other.example; exit 255", "has no network except"),
+                               ("node a.js; exit 1", "NODE_USE_ENV_PROXY=1")):
+                self.assertIn(part, server.python("!" + line).status.line)
+            self.assertIn("trust_env=True", server.python("exec('class ClientConnectorError(OSError): pass\\nraise ClientConnectorError', "
+                                                          "{'__name__': 'aiohttp.client'})").text)
+
+    def test_files_in_a_mount(self):
+        with tempfile.TemporaryDirectory() as directory, Server("--mount", directory) as server:
+            os.chmod(directory, 0o755)
+            os.mkdir(directory + "/sub")
+            for name in "sales.csv", "sub/deep.csv":
+                open(directory + "/" + name, "w").close()
+            place = "/data/" + os.path.basename(directory)
+            for path, meant in (("sales.csv", "/sales.csv"), ("/srv/them" + place[5:] + "/sub/deep.csv", "/sub/deep.csv"),
+                                ("sub/deep.csv", "/sub/deep.csv"), ("/srv/them/sales.csv", "/sales.csv")):
+                self.assertIn("did you mean '%s%s'" % (place, meant), server.python("open(%r)" % path).text)
+            self.assertIn("did you mean '%s'" % place, server.python("raise OSError(\"Cannot save file into a non-existent directory: '%s'\")" % directory).text)
+            self.assertNotIn("did you mean '/data", server.python("open('none.csv')").text)
 
     def test_notebook_syntax_says_what_to_use(self):
         self.hinted("%prun f()", "cProfile")

@@ -83,6 +83,12 @@ class Figures(WithLibraries):
                 self.assertEqual(len(self.images(result)), 1, result.text)
                 self.assertNotIn("not shown", result.text)
 
+    def test_a_figure_that_is_saved_to_a_file_object_comes_back_once(self):
+        for save in ("with open('o.png', 'wb') as f: plt.savefig(f)", "f = open('p.png', 'wb'); plt.savefig(f, format='png'); f.close()",
+                     "b = io.BytesIO(); plt.savefig(b); open('q.png', 'wb').write(b.getvalue())"):
+            result = self.server.python(f"import io\nimport matplotlib.pyplot as plt\nplt.figure(); plt.plot([1, {len(save)}])\n{save}\nplt.show()")
+            self.assertEqual(len(self.images(result)), 1, result.text)
+
     def test_images_that_found_no_space_are_named(self):
         result = self.server.python("import matplotlib.pyplot as plt\nfor i in range(6): plt.figure(figsize=(2, 1)); plt.plot([i])")
         self.assertEqual(len(self.images(result)), 4)
@@ -98,7 +104,9 @@ class Figures(WithLibraries):
         result = self.server.python("for n in range(5):\n    with open(f'again{n}.png', 'wb') as f: f.write(data + bytes([n]))")
         self.assertIn("1 more image is not shown; read_file shows again4.png", result.text)
         result = self.server.python("for i in range(23): plt.figure(figsize=(2, 1)); plt.plot([i])", timeout_s=120, _timeout=120)
-        self.assertIn("16 more images are not shown", result.text)
+        self.assertRegex(result.text, r"16 more images are not shown; read_file shows \S+-5\.png to \S+-20\.png")
+        self.assertEqual(len(self.figures(result)), 8)
+        self.assertIn(" and 12 more", result.status.line)
         self.assertIn("3 more figures were not drawn: a call draws at most 20", result.text)
 
     def test_the_server_measures_what_code_claims_to_fit(self):

@@ -1,0 +1,103 @@
+"""Texts that are no Python as they were sent: taken where it is certain what they mean, named where it is not."""
+from base import GuestCase, each_python
+
+
+class Readings(GuestCase):
+    def taken(self, code, out, note):
+        reply = self.run_ok(code)
+        self.assertEqual((reply.out, reply.all("note")), (out, [note]), code)
+
+    def not_taken(self, code, hint):
+        reply = self.session.run(code)
+        self.assertEqual((reply.error_type, reply.out, reply.all("note")), ("SyntaxError", "", []), code)
+        self.assertIn(hint, reply.hint or "", code)
+
+    def test_html_entities(self):
+        note = "HTML entities (&lt;) were replaced"
+        self.taken("if 1 &lt; 2: print(&quot;x&quot;)", "x\n", note)
+        self.taken("print(&#39;a&#39;, 3 &amp; 1, &#x27;&amp;lt;&#x27;)", "a 1 &lt;\n", note)
+        self.taken("if 1 &amp;lt; 2: print('twice')", "twice\n", note + ", " + note)
+        self.assertEqual(self.run_ok("print('&lt;b&gt;')").out, "&lt;b&gt;\n")
+        self.not_taken("if 1 &lt; 2: print('<b>')", "write `<` for `&lt;`")
+        self.not_taken("x = '&lt;' +", "HTML entities")
+
+    def test_escapes(self):
+        quotes, lines = 'escapes (\\") were replaced', "escapes (\\n) were replaced"
+        self.taken(r'print(\"hi\")', "hi\n", quotes)
+        self.taken('print(\\"a\\nb\\")\nprint(\\"c\\")', "a\nb\nc\n", quotes)
+        self.taken(r"import os\nfor i in range(2):\n    print(i)", "0\n1\n", lines)
+        self.taken(r'x = 1\nprint(\"a\\nb\", x)', "a\nb 1\n", quotes)
+        self.taken(r"print(\'it\')", "it\n", "escapes (\\') were replaced")
+        self.not_taken(r's = "a\nb"\nprint(s)', "escaped twice, where a new line should be")
+        self.not_taken('print(\\"a\\")\nprint("b")', "escaped twice, where a quote should be")
+        self.not_taken('print(\\"a\\\\nb\\")\nprint(1)', "escaped twice")
+        self.assertEqual(self.run_ok("x = \\\n 3\nprint(x)").out, "3\n")
+
+    def test_fences(self):
+        alone = "only the code in the fence was run"
+        self.taken("Here it is:\n\n```python\nprint(1)\n```\nThis prints - as it should - 1.", "1\n", alone)
+        self.taken("```python\na = 2\n```\n\n```py\nprint(a)\n```", "2\n", "the code of 2 fences was run")
+        self.taken("So:\n~~~\nprint(3)\n~~~\n", "3\n", alone)
+        self.assertEqual(self.session.run("First:\n```python\nx = 1\n1 / 0\n```").error_line, "4")
+        self.not_taken("This:\n```python\na = 1\n```\nor that:\n```python\na = 2\n```", "4 lines of code fences")
+        self.not_taken("x = 3\n```python\nprint(x)\n```", "code fences")
+        self.not_taken("```python\nprint(1)", "code fence")
+        self.not_taken("```bash\nls\n```", "a cell that begins with %%bash")
+        self.not_taken("```json\n{}\n```", "the fence is marked json: send Python alone")
+        self.assertEqual(self.run_ok("```python\ns = '''\n```\n'''\nprint(len(s))\n```").out, "5\n")
+
+    def test_transcripts(self):
+        note = "prompts and output of a transcript were left out"
+        self.taken(">>> for i in range(2):\n...     print(i)\n... \n0\n1\n>>> print('end')\nend", "0\n1\nend\n", note)
+        self.taken("In [3]: y = 4\n\nIn [4]: def f():\n   ...:     return y\n   ...: \n\nIn [5]: print(f())\n4\n\nOut[6]: 5", "4\n", note)
+        self.taken("  >>> print(1)\n  1\n", "1\n", note)
+        self.assertEqual(self.session.run(">>> 1\n1\n>>> 1 / 0").error_line, "3")
+        self.not_taken("x = 1\n>>> x", "is a prompt of a transcript")
+
+    def test_one_within_another(self):
+        self.taken("Run:\n```python\nif 1 &lt; 2: print(1)\n```", "1\n",
+                   "only the code in the fence was run, HTML entities (&lt;) were replaced")
+
+    def test_what_is_no_such_text_stays_as_it_is(self):
+        self.assertIsNone(self.session.run("s = '''\n```\na\n```\n'''\nx = = 1").hint)
+        for code in ("x = = 1", "print('a'", "def f(:\n    pass", "hello there", "print(“a”)"):
+            reply = self.session.run(code)
+            self.assertEqual((reply.error_type, reply.all("note")), ("SyntaxError", []), code)
+        self.assertIn("typographic quotes", reply.hint)
+
+    def test_imports_are_seen(self):
+        self.assertEqual(self.session.lacks("So:\n```python\nimport sandpiper_none\n```"), ["sandpiper_none"])
+
+    def test_the_source_is_the_code_that_ran(self):
+        self.run_ok(r'def f():\n    return \"a\"\n')
+        self.assertEqual(self.run_ok("import inspect\nprint(inspect.getsource(f))").out, 'def f():\n    return "a"\n\n')
+
+
+class Commands(GuestCase):
+    def hint(self, code):
+        reply = self.session.run(code)
+        self.assertIn(reply.error_type, ("SyntaxError", "NameError"), code)
+        return reply.hint or ""
+
+    def test_lines_for_a_shell(self):
+        for line in ("ls", "ls -la", "ls /tmp", "ls *.py", "cat a.txt | head -3", "python3 -m venv x"):
+            self.assertTrue(self.hint(line).endswith("is meant: !" + line), line)
+        self.assertIn("!ls -l", self.hint("$ ls -l"))
+        self.assertIn("%cd dir", self.hint("cd dir"))
+        self.assertIn("%cd /tmp", self.hint("cd /tmp"))
+        self.assertIn("%env X=1", self.hint("export X=1"))
+        self.assertIn("no system packages", self.hint("apt install x"))
+        self.assertIn("code cannot install packages", self.hint("$ pip install pandas"))
+        for code in ("df", "python\nprint(1)", "x = missing - 1", "def g():\n    return sort\ng()", "time.sleep(1)", "print 'x'", "ls = = 1", "import os os"):
+            self.assertNotIn("shell", self.hint(code), code)
+
+    def test_commands_that_change_only_their_shell(self):
+        self.assertIn("%env X=1", self.hint("!export X=1"))
+        self.assertIn("os.environ[...]", self.hint("!export X=1"))
+        self.assertIn("%%bash", self.hint("!source venv/bin/activate"))
+        self.assertIn("%cd /tmp", self.hint("!cd /tmp"))
+        self.assertEqual(self.run_ok("!export X=2; echo $X").out, "2\n")
+        self.assertEqual(self.run_ok("!cd / && pwd").out, "/\n")
+
+
+each_python(globals())
