@@ -9,7 +9,10 @@
 /* Doubles at and beyond this have no exact 64-bit integer; 2^63. */
 #define COERCE_REAL_MAX 9223372036854775808.0
 
-enum { SCALAR_BYTES = 32 }; /* of a string that stands for a number */
+enum {
+    SCALAR_BYTES = 32, /* of a string that stands for a number */
+    REAL_DIGITS = 15,  /* that each double keeps, DBL_DIG */
+};
 
 /* New: the largest integers stand for those beyond them. */
 static json_t *integer_of(const json_t *value)
@@ -39,6 +42,30 @@ static json_t *scalar_of(enum keyword_type type, json_t *value)
     return number;
 }
 
+/* New: the list that a string holds as JSON, as "[\"numpy\"]"; else a list of the value. NULL when
+ * out of memory. */
+static json_t *list_of(const json_t *items, json_t *value)
+{
+    const char *text = json_string_value(value);
+    json_auto_t *list = text ? json_loadb(text, json_string_length(value), 0, NULL) : NULL;
+    size_t i = 0;
+    const json_t *item = NULL;
+    bool fits = json_is_array(list);
+    json_array_foreach (list, i, item) {
+        fits = fits && keyword_type_matches(keyword_type(items), item);
+    }
+    return fits ? take_ptr(list) : json_pack("[O]", value);
+}
+
+/* New: the string for a number, as it was sent. NULL when out of memory. */
+static json_t *text_of(const json_t *number)
+{
+    char text[SCALAR_BYTES];
+    size_t size =
+        json_dumpb(number, text, sizeof text, JSON_ENCODE_ANY | JSON_REAL_PRECISION(REAL_DIGITS));
+    return json_stringn(text, size < sizeof text ? size : sizeof text);
+}
+
 /* New: one property's value. NULL when out of memory. */
 static json_t *coerce_value(const json_t *schema, json_t *value)
 {
@@ -59,8 +86,11 @@ static json_t *coerce_value(const json_t *schema, json_t *value)
     if (type == KEYWORD_TYPE_ARRAY && !json_is_array(value)) {
         const json_t *items = json_object_get(schema, "items");
         if (items && keyword_type_matches(keyword_type(items), value)) {
-            return json_pack("[O]", value);
+            return list_of(items, value);
         }
+    }
+    if (type == KEYWORD_TYPE_STRING && json_is_number(value)) {
+        return text_of(value);
     }
     if (type == KEYWORD_TYPE_OBJECT) {
         return schema_coerce(schema, value);
@@ -80,13 +110,16 @@ static int coerce_replace(json_t **copy, json_t *value, const char *key, json_t 
     return replacement ? json_object_set(*copy, key, replacement) : json_object_del(*copy, key);
 }
 
-/* Clients that have to send every property send null or "" for none. */
+/* Clients that have to send every property send null, "" or 0 for none. */
 static bool is_none(const json_t *property, const json_t *value)
 {
     enum keyword_type type = keyword_type(property);
     bool is_text = (type == KEYWORD_TYPE_STRING || type == KEYWORD_TYPE_ANY) &&
                    !json_object_get(property, "enum") && !json_object_get(property, "pattern");
-    return json_is_null(value) ||
+    bool is_zero = type == KEYWORD_TYPE_INTEGER && json_is_integer(value) &&
+                   json_integer_value(value) == 0 &&
+                   json_integer_value(json_object_get(property, "minimum")) > 0;
+    return json_is_null(value) || is_zero ||
            (!is_text && json_is_string(value) && json_string_length(value) == 0);
 }
 

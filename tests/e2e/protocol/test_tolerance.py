@@ -16,6 +16,16 @@ class Tolerance(Shared):
         self.assert_violation(self.server.python("1", timeout_s="12 s"), "timeout_s", "a number", "12 s")
         self.assert_violation(self.server.python("1", reset="on"), "reset", "true or false")
 
+    def test_what_is_sent_for_none_or_in_another_type(self):
+        filled = {"job": 0, "session": "", "stop": False, "restore": None, "checkpoint": "", "drop": "", "stdin": ""}
+        self.assert_prints(self.server.python("print('ran')", **filled), "ran")
+        self.assert_ok(self.server.python("kept = 7", session=7))
+        self.assert_prints(self.server.python("print(kept)", session="7"), "7")
+        self.assertFalse(self.server.call("write_file", path="number.txt", content=123).is_error)
+        self.assertEqual(self.server.read("number.txt").text, "123")
+        self.assertNotIn("not valid", self.server.call("install_package", packages='["no_such_name"]').text)
+        self.assert_violation(self.server.python("1", job=-1), "job", "at least 1")
+
     def test_a_call_that_only_changes_the_state_needs_no_code(self):
         self.assert_ok(self.server.python("kept = 'first'"))
         self.assert_ok(self.server.call("run_python", checkpoint="first"))
@@ -97,7 +107,7 @@ class Tolerance(Shared):
         self.server.call("write_file", path="a.json", content=[2 / 3, 1e22, 5e-324, 2**53 + 1])
         self.assert_prints(self.server.python(
             "import json; print(json.load(open('a.json')) == [2 / 3, 1e22, 5e-324, 2**53 + 1])"), "True")
-        self.assert_violation(self.server.call("write_file", path="a.json", content=7), "content", "string")
+        self.assert_violation(self.server.call("write_file", path="a.json", content=True), "content", "string")
 
     def test_json_that_grows_beyond_a_file_is_refused(self):
         deep = 7

@@ -159,6 +159,23 @@ static void numbers_and_truth_values_may_be_strings(void **)
     expect_coerced(schema, "{\"x\":\"[1]\",\"b\":\"1\"}", "{\"x\":\"[1]\",\"b\":\"1\"}");
 }
 
+static void strings_may_be_numbers_and_lists_strings(void **)
+{
+    static const char schema[] =
+        "{\"properties\":{\"s\":{\"type\":\"string\"},\"l\":{\"type\":\"array\","
+        "\"items\":{\"type\":\"string\"}},\"j\":{\"type\":\"integer\",\"minimum\":1},"
+        "\"z\":{\"type\":\"integer\",\"minimum\":0},\"r\":{\"type\":\"integer\","
+        "\"minimum\":1}},\"required\":[\"r\"]}";
+    expect_coerced(schema, "{\"s\":7}", "{\"s\":\"7\"}");
+    expect_coerced(schema, "{\"s\":0.1}", "{\"s\":\"0.1\"}");
+    expect_coerced(schema, "{\"s\":true}", "{\"s\":true}");
+    expect_coerced(schema, "{\"l\":\"[\\\"a\\\", \\\"b\\\"]\"}", "{\"l\":[\"a\",\"b\"]}");
+    expect_coerced(schema, "{\"l\":\"[1]\"}", "{\"l\":[\"[1]\"]}");
+    expect_coerced(schema, "{\"l\":\"[a\"}", "{\"l\":[\"[a\"]}");
+    expect_coerced(schema, "{\"j\":0,\"z\":0,\"r\":0}", "{\"z\":0,\"r\":0}");
+    expect_coerced(schema, "{\"j\":-1}", "{\"j\":-1}");
+}
+
 static size_t violations_of_foreign(const char *schema_text, json_t *value, char text[384])
 {
     struct schema_violation violation = {};
@@ -243,6 +260,7 @@ int main(void)
         cmocka_unit_test(no_name_and_no_choice_are_absent),
         cmocka_unit_test(null_is_a_value_of_foreign_schemas),
         cmocka_unit_test(numbers_and_truth_values_may_be_strings),
+        cmocka_unit_test(strings_may_be_numbers_and_lists_strings),
         cmocka_unit_test(foreign_patterns_that_take_long_are_not_tried),
         cmocka_unit_test(a_validation_ends_when_it_has_taken_too_much),
     };
