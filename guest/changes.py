@@ -71,7 +71,8 @@ def report(session, result, started):
     session.guard(result, "the current directory", report_directory, session.root, result)
     if state["touched"]:
         result += ("claims", b"\n".join(os.fsencode(path) for path in state["touched"]))
-    odd = next((path for path in state["touched"] if "\\" in path and stamp_of(session.root + "/" + path, started)), None)
+    odd = next((path for path in state["touched"] if "\\" in path and all(part[:1].isalnum() for part in path.split("\\"))
+                and stamp_of(session.root + "/" + path, started)), None)
     if odd:
         result += ("note", "`%s` is the name of one file: `\\` separates no directories here" % odd)
     return changed_files(session.root, started)

@@ -388,6 +388,43 @@ static void write_edit_begin(struct write_op *op)
     server_box_open_file(op->tools->server_box, op->path, edit_source_opened, op);
 }
 
+static void write_op_open(struct write_op *op)
+{
+    struct box *box = server_box_get(op->tools->server_box);
+    int r = box ? box_file_write(box, op->path, op->mode, write_op_opened, op) : -ECONNRESET;
+    if (r < 0) {
+        write_op_fail(op, -r);
+    }
+}
+
+/* Text that is appended is UTF-8: it would spoil a file in another encoding. */
+static void append_to_opened(void *arg, const struct wire_reply *reply, int fds[WIRE_FDS])
+{
+    enum { LOOKS = 64 << 10 };
+    struct write_op *op = arg;
+    OWNED(buf_done) struct buf text = BUF_EMPTY;
+    uint64_t most = reply->file.size_bytes < LOOKS ? reply->file.size_bytes : LOOKS;
+    if (!reply->error && S_ISREG(reply->file.mode)) {
+        (void)content_read(fds[0], 0, (size_t)most, &text);
+    }
+    size_t size = buf_size(&text);
+    while (size > 0 && size == LOOKS && buf_bytes(&text)[size - 1] & 0x80) {
+        size--; /* of a character that is cut */
+    }
+    bool is_ascii = true;
+    for (size_t i = 0; i < op->size && is_ascii; i++) {
+        is_ascii = !(op->bytes[i] & 0x80);
+    }
+    bool is_utf16 = size > 0 && magic_of(buf_bytes(&text), size).kind == MAGIC_UTF16;
+    if (is_utf16 || (!is_ascii && size > 0 && !utf8_is_whole(buf_bytes(&text), size))) {
+        write_op_refuse(op,
+                        " is not UTF-8, as the text that is to be appended is; append with "
+                        "Python, in the file's encoding.");
+    } else {
+        write_op_open(op);
+    }
+}
+
 static void refuse_outside(struct write_op *op, const char *leads_to)
 {
     char shown[WORD_BYTES + 1];
@@ -421,10 +458,11 @@ static void write_op_resolved(void *arg, const struct wire_reply *reply, int[WIR
         write_edit_begin(op);
         return;
     }
-    int r = box_file_write(box, op->path, op->mode, write_op_opened, op);
-    if (r < 0) {
-        write_op_fail(op, -r);
+    if (op->mode == WIRE_WRITE_APPEND && !op->decoded) {
+        server_box_open_file(op->tools->server_box, op->path, append_to_opened, op);
+        return;
     }
+    write_op_open(op);
 }
 
 /* Finds the path that op->path leads to, and goes on with that. */

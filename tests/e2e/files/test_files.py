@@ -51,6 +51,18 @@ class Files(Shared):
         self.server.write("new-append.txt", "x", mode="append")
         self.assertEqual(self.content("new-append.txt").rstrip("\n"), "x")
 
+    def test_append_spoils_no_other_encoding(self):
+        for name, old, more, taken in (("u16.txt", "first\n".encode("utf-16"), "more\n", False), ("l1.txt", "caf\xe9\n".encode("latin-1"), "\xe9\n", False),
+                                       ("l1.txt", "caf\xe9\n".encode("latin-1"), "more\n", True), ("u8.txt", "caf\xe9\n".encode() * 20000, "\xe9\n", True)):
+            with self.subTest(name=name, more=more):
+                self.assert_ok(self.server.python(f"open({name!r}, 'wb').write({old!r})" if len(old) < 99 else "open('u8.txt', 'w').write('caf\xe9\\n' * 20000)"))
+                result = self.server.write(name, more, mode="append")
+                self.assertEqual(not result.is_error, taken, result.text)
+                self.assertTrue(taken or "is not UTF-8" in result.text, result.text)
+                new = self.server.python(f"print(open({name!r}, 'rb').read() == {old!r} + {more.encode()!r})" if len(old) < 99 else
+                                         f"print(open({name!r}, 'rb').read()[-3:] == {more.encode()!r})")
+                self.assert_prints(new, str(taken))
+
     def test_empty_content_is_allowed(self):
         self.assertFalse(self.server.write("empty.txt", "").is_error)
         self.assert_prints(self.server.python("import os; print(os.path.getsize('empty.txt'))"), "0")
@@ -158,7 +170,7 @@ class Files(Shared):
                 self.assertTrue(self.server.write(path, "x").is_error)
 
     def test_wrong_arguments_are_all_named(self):
-        result = self.server.call("write_file", path=5, content=5, mode="truncate", encoding="x")
+        result = self.server.call("write_file", path=True, content=True, mode="truncate", encoding="x")
         self.assert_violation(result, "path", "content", "mode", "encoding")
         result = self.server.call("read_file", path="a.txt", start_line="one", encoding="utf-16")
         self.assert_violation(result, "start_line", "encoding")

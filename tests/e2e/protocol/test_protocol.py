@@ -198,7 +198,7 @@ class Calls(Shared):
         self.assert_error_code(self.server.request("tools/call"), INVALID_PARAMS)
 
     def test_every_violation_is_reported_at_once(self):
-        result = self.server.call("run_python", code=5, timeout_s="soon", reset="yes", colour=1)
+        result = self.server.call("run_python", code=True, timeout_s="soon", reset="yes", colour=1)
         self.assert_violation(result, "code", "timeout_s", "reset", "colour")
 
     def test_a_missing_argument_gets_a_sentence(self):

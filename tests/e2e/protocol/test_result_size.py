@@ -64,7 +64,7 @@ class Size(Shared):
         self.assertLess(len(json.dumps(answer)), ANSWER_MOST)
 
     def test_a_refusal_does_not_repeat_what_was_sent(self):
-        self.measured("run_python", code=5, **{"x" * 100_000: 1})
+        self.measured("run_python", code=True, **{"x" * 100_000: 1})
         self.measured("read_file", path="n/" * 2000)
         self.measured("write_file", path="x" * 5000, content="y" * 100_000, mode="z" * 100_000)
 

@@ -80,7 +80,7 @@ class Stateless(Case):
                                ("tools/list", {"cursor": "bogus"})):
             with self.subTest(method=method, params=params):
                 self.assert_error_code(self.server.request(method, params), INVALID_PARAMS)
-        self.assert_violation(self.server.call("run_python", code=5), "code")
+        self.assert_violation(self.server.call("run_python", code=True), "code")
 
     def test_the_list_of_tools_never_changes(self):
         before = self.server.request("tools/list")["result"]
