@@ -435,8 +435,11 @@ int box_python_outside(const struct box_spec *spec, char path[PATH_MAX], struct 
     struct box_spec own = *spec;
     struct fail fail = {};
     own.aliases.count = 0;
-    defer_free struct python *python = malloc(sizeof *python);
-    int r = python ? trust_find_aliases(&own, ret_fail) : fail_set(ret_fail, ENOMEM, "python3");
+    struct python *python = malloc(sizeof *python);
+    if (!python) {
+        return fail_set(ret_fail, ENOMEM, "python3");
+    }
+    int r = trust_find_aliases(&own, ret_fail);
     r = r ? r : trust_check_self(&own, ret_fail);
     bool searches = r == 0;
     for (unsigned i = 0; searches && i < sizeof candidates / sizeof *candidates; i++) {
@@ -450,5 +453,6 @@ int box_python_outside(const struct box_spec *spec, char path[PATH_MAX], struct 
         memcpy(path, python->path, PATH_MAX);
     }
     trust_forget_aliases(&own);
+    free(python);
     return r;
 }

@@ -542,10 +542,11 @@ uint64_t box_memory_default(uint64_t machine_bytes, uint64_t enclosing_bytes)
 void box_memory_fit(struct box_spec *spec, bool is_given)
 {
     struct sysinfo machine = {};
-    defer_free struct cgroup_place *place = malloc(sizeof *place);
+    struct cgroup_place *place = malloc(sizeof *place);
     if (place) {
         cgroup_place_read(place);
         spec->memory_enclosing = cgroup_place_memory(place);
+        free(place);
     }
     (void)sysinfo(&machine); /* sysinfo(2) */
     if (!is_given) {
