@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -16,7 +17,7 @@
 #define MFD_NOEXEC_SEAL 8U /* Linux 6.3 */
 #endif
 
-enum { EXIT_NO_PYTHON = 1 };
+enum { EXIT_NO_PYTHON = 1, NAME_BYTES = 128 };
 
 /* A descriptor of the zip file that the interpreter inherits, or -errno. */
 static int open_zip(const struct embedded *zip)
@@ -27,6 +28,25 @@ static int open_zip(const struct embedded *zip)
     }
     int r = fd < 0 ? -errno : fd_write_all(fd, zip->data, zip->size);
     return r < 0 ? r : take_fd(&fd);
+}
+
+/* Takes away what chooses code for the interpreter in spite of -E: CPython 3.11 takes
+ * PYTHONEXECUTABLE and __PYVENV_LAUNCHER__ (Modules/getpath.py), OpenSSL the modules of
+ * OPENSSL_CONF, openssl-env(7). */
+static void clean_environment(void)
+{
+    static const char *const prefixes[] = {"PYTHON", "__PYVENV_LAUNCHER__", "OPENSSL_"};
+    char name[NAME_BYTES];
+    for (size_t i = 0; environ && environ[i];) {
+        const char *end = strchr(environ[i], '=');
+        size_t size = end ? (size_t)(end - environ[i]) : 0;
+        bool goes = false;
+        for (unsigned k = 0; k < sizeof prefixes / sizeof *prefixes; k++) {
+            goes = goes || strncmp(environ[i], prefixes[k], strlen(prefixes[k])) == 0;
+        }
+        (void)snprintf(name, sizeof name, "%.*s", (int)size, environ[i]);
+        i = goes && size > 0 && size < sizeof name && unsetenv(name) == 0 ? 0 : i + 1;
+    }
 }
 
 /* Returns an errno value. */
@@ -46,6 +66,7 @@ static int start(const char *path, const struct outside_program *program)
         return fd < 0 ? -fd : ENOMEM;
     }
     (void)snprintf(zip, sizeof zip, "/proc/self/fd/%d", fd);
+    clean_environment();
     memcpy(argv, first, sizeof first);
     memcpy(argv + count, program->words, words * sizeof *argv);
     (void)execv(path, (char *const *)(uintptr_t)argv);

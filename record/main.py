@@ -19,7 +19,8 @@ def write_paged(text):
     """Through a pager to a terminal, if there is one."""
     import subprocess
     try:
-        pager = subprocess.Popen(["sh", "-c", os.environ.get("PAGER") or "less -FRX"], stdin=subprocess.PIPE)
+        pager = subprocess.Popen(["/bin/sh", "-c", os.environ.get("PAGER") or "less -FRX"], stdin=subprocess.PIPE,
+                                 env={**os.environ, "PATH": os.defpath})  # code may have a program of that name in PATH
     except OSError:
         return write(text)
     with contextlib.suppress(OSError):  # it may have been left

@@ -407,6 +407,14 @@ int python_expect(const struct box_spec *spec, struct python *ret_python, struct
 
 /* --- an interpreter for programs of ours, outside of the sandbox --- */
 
+/* Whether it lies below the current directory, which may be a workspace that this command does not
+ * know of. */
+static bool is_here(const char *path)
+{
+    char cwd[PATH_MAX];
+    return getcwd(cwd, sizeof cwd) && strcmp(cwd, "/") != 0 && path_behind(path, cwd);
+}
+
 /* Whether this interpreter can be used; it is the first that chosen names. */
 static int find_outside(struct box_spec *spec, const char *chosen, struct python *python,
                         struct fail *ret_fail)
@@ -420,6 +428,11 @@ static int find_outside(struct box_spec *spec, const char *chosen, struct python
     if (r < 0) {
         return r;
     }
+    char real[PATH_MAX];
+    if (!realpath(python->path, real) || trust_meets(spec, real).path ||
+        trust_meets(spec, python->path).path || is_here(python->path)) {
+        return fail_refuse(ret_fail, EPERM, "code can change the interpreter %s", python->path);
+    }
     if (python->inside_count > 0) { /* read-only in a sandbox of this server, not in others */
         return fail_refuse(ret_fail, EPERM, "code can change the interpreter %s", python->path);
     }
@@ -429,11 +442,10 @@ static int find_outside(struct box_spec *spec, const char *chosen, struct python
                : 0;
 }
 
-int box_python_outside(const struct box_spec *spec, char path[PATH_MAX], struct fail *ret_fail)
+int python_outside(const struct box_spec *spec, const char *chosen, char path[PATH_MAX],
+                   struct fail *ret_fail)
 {
-    const char *const candidates[] = {spec->python, "/usr/bin/python3", "python3"};
     struct box_spec own = *spec;
-    struct fail fail = {};
     own.aliases.count = 0;
     struct python *python = malloc(sizeof *python);
     if (!python) {
@@ -441,18 +453,25 @@ int box_python_outside(const struct box_spec *spec, char path[PATH_MAX], struct 
     }
     int r = trust_find_aliases(&own, ret_fail);
     r = r ? r : trust_check_self(&own, ret_fail);
-    bool searches = r == 0;
-    for (unsigned i = 0; searches && i < sizeof candidates / sizeof *candidates; i++) {
-        if (candidates[i]) {
-            r = find_outside(&own, candidates[i], python, &fail);
-            *ret_fail = spec->python && i > 0 ? *ret_fail : fail; /* of the user's own choice */
-            searches = r < 0;
-        }
-    }
+    r = r ? r : find_outside(&own, chosen, python, ret_fail);
     if (r == 0) {
         memcpy(path, python->path, PATH_MAX);
     }
     trust_forget_aliases(&own);
     free(python);
+    return r;
+}
+
+int box_python_outside(const struct box_spec *spec, char path[PATH_MAX], struct fail *ret_fail)
+{
+    const char *const candidates[] = {"/usr/bin/python3", spec->python, "python3"};
+    struct fail fail = {};
+    int r = -ENOENT;
+    for (unsigned i = 0; r < 0 && i < sizeof candidates / sizeof *candidates; i++) {
+        if (candidates[i]) {
+            r = python_outside(spec, candidates[i], path, &fail);
+            *ret_fail = spec->python && i > 1 ? *ret_fail : fail; /* of the user's own choice */
+        }
+    }
     return r;
 }

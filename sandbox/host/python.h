@@ -58,9 +58,13 @@ struct box_python {
 /* Reads some directories: for the first response to a client. */
 void box_python_look(const struct box_spec *spec, struct box_python *ret_python);
 
-/* The interpreter for programs of ours outside of the sandbox: the first of --python,
- * /usr/bin/python3 and PATH that is a CPython 3.9 or newer, and of which code can write neither the
- * program nor what it imports. Blocks as python_find() does. 0, or -errno with ret_fail: why the
- * one of --python, else that of PATH, is none. */
+/* The interpreter for programs of ours outside of the sandbox: the first of /usr/bin/python3,
+ * --python and PATH that is a CPython 3.9 or newer, and of which code can write neither the program
+ * nor what it imports. The system's comes first: an environment may lie in a workspace of another
+ * server, of which this command does not know. Blocks as python_find() does. 0, or -errno with
+ * ret_fail: why the one of --python, else that of PATH, is none. */
 [[nodiscard]] int box_python_outside(const struct box_spec *spec, char path[PATH_MAX],
                                      struct fail *ret_fail);
+/* The same of one, as --python has it. */
+[[nodiscard]] int python_outside(const struct box_spec *spec, const char *chosen,
+                                 char path[PATH_MAX], struct fail *ret_fail);

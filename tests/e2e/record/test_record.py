@@ -7,6 +7,7 @@ import os
 import re
 import resource
 import subprocess
+import sys
 import unittest
 
 from client import COMMAND, Server, give_away, once
@@ -285,12 +286,19 @@ class OwnPython(Record):
     def planted(self):
         """A directory in which each module that they import, or Python at its start, would leave a mark."""
         place = self.place / "planted"
-        place.mkdir()
+        (place / "bin").mkdir(parents=True)
+        (place / "bin" / "python3").symlink_to(sys.executable)
+        (place / "pyvenv.cfg").write_text(f"home = {place}/evil/bin\n")
+        for version in range(9, 15):
+            (place / "evil" / "lib" / f"python3.{version}" / "encodings").mkdir(parents=True)
+            (place / "evil" / "lib" / f"python3.{version}" / "os.py").touch()
+            (place / "evil" / "lib" / f"python3.{version}" / "encodings" / "__init__.py").write_text(f"open({str(place / 'mark')!r}, 'w')")
         mark = f"open({str(place / 'mark')!r}, 'w')"
         for name in ("book", "re", "os", "json", "hashlib", "show", "visible", "sitecustomize", "usercustomize", "site", "__main__"):
             (place / f"{name}.py").write_text(mark)
         return place, dict(os.environ, PYTHONPATH=str(place), PYTHONHOME=str(place), PYTHONSTARTUP=str(place / "re.py"),
-                           PYTHONINSPECT="1", PYTHONUSERBASE=str(place), PYTHONHASHSEED="none", LC_ALL="C", PYTHONIOENCODING="ascii")
+                           PYTHONINSPECT="1", PYTHONUSERBASE=str(place), PYTHONEXECUTABLE=str(place / "bin" / "python3"), __PYVENV_LAUNCHER__=str(place / "bin" / "python3"),
+                           OPENSSL_CONF=str(place / "openssl.cnf"), PYTHONHASHSEED="none", LC_ALL="C", PYTHONIOENCODING="ascii")
 
     def test_neither_variables_nor_the_current_directory_take_part(self):
         path = self.forge_cells("'é'")

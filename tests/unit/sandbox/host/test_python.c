@@ -469,8 +469,7 @@ static void interpreter_that_code_can_replace_is_refused_and_never_run(void **)
     assert_int_equal(faccessat(temp.fd, "ran", F_OK, 0), -1);
 }
 
-/* The one for programs of ours, for which no plan makes anything read-only. Whether it is chosen
- * and not another that there may be. */
+/* Whether it can run programs of ours, for which no plan makes anything read-only. */
 static bool is_outside(const char *chosen)
 {
     char root[PATH_MAX];
@@ -479,9 +478,8 @@ static bool is_outside(const char *chosen)
     (void)snprintf(root, sizeof root, "%s", at("work"));
     (void)snprintf(wanted, sizeof wanted, "%s", at(chosen));
     box_spec_init(&spec);
-    spec.python = wanted;
     spec.workspace = root;
-    return box_python_outside(&spec, path, &failure) == 0 && strcmp(path, wanted) == 0;
+    return python_outside(&spec, wanted, path, &failure) == 0 && strcmp(path, wanted) == 0;
 }
 
 static void our_programs_get_no_interpreter_that_code_can_write(void **)
