@@ -1,5 +1,6 @@
 """A record as Markdown, as a Python script and as a notebook. What the session's text says stays text in each of them."""
 import re
+import warnings
 import json_text
 from book import CUT
 from show import title
@@ -52,7 +53,16 @@ def markdown(book, session):
 
 # --- Python ---
 
+ONLY_AST = 0x400  # ast.PyCF_ONLY_AST: nothing is made of the code
 FOR_NOTEBOOKS = ("await", "async", "__future__", "global ", "= !", "= %", "=!", "=%")
+
+
+def compiles(code):
+    try:
+        compile(code, "", "exec", ONLY_AST, True)
+    except (SyntaxError, ValueError, MemoryError, RecursionError, OverflowError):
+        return False
+    return True
 
 
 def is_plain_python(entry, code):
@@ -63,7 +73,7 @@ def is_plain_python(entry, code):
                 and not any(name in error for name in ("SyntaxError", "IndentationError", "TabError")))
     return (compiled and code and lines(code) == code and code.lstrip("\n")[:1] not in (" ", "\t") and code[-1] != "\\"
             and not any(part in code for part in FOR_NOTEBOOKS)
-            and not any(re.match(r"[ \t]*[!%?$]|.*\?$", one) for one in code.split("\n")))
+            and not any(re.match(r"[ \t]*[!%?$]|.*\?$", one) for one in code.split("\n")) and compiles(code))
 
 
 def comment(prefix, text):
@@ -71,6 +81,7 @@ def comment(prefix, text):
 
 
 def script(book, session):
+    warnings.simplefilter("ignore")  # of code that Python takes all the same
     out = ["# A record of Sandpiper. Code that would not compile here is a comment.\n"]
     for _, entry in entries_of(book, session):
         code = whole(entry.event, "code")
