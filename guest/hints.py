@@ -468,7 +468,10 @@ def file_limit():
 
 def processes(session):
     number = " of %d" % session.process_limit if session.process_limit else ""
-    ended = sum(is_unwaited(name) for name in os.listdir("/proc") if name.isdigit()) if exists("/proc/self") else 0
+    try:
+        ended = sum(is_unwaited(name) for name in os.listdir("/proc") if name.isdigit())
+    except OSError:  # it may be closed, or not there
+        ended = 0
     stop = "wait for the %d children that have ended (os.waitpid, Popen.wait)" % ended if ended > UNWAITED_MIN else "stop some"
     return ("the limit%s processes and threads, which all sessions share, is reached; %s, or the user can raise "
             "--pids") % (number, stop)

@@ -90,7 +90,7 @@ def of_escapes(text):
     note = "escapes (%s) were replaced" % ", ".join(quotes or ["\\n"])
     if whole:
         yield ESCAPE.sub(lambda found: ESCAPES.get(found[1], found[0]), text), note
-    yield re.sub(r"\\([\"'])", r"\1", text), note
+    yield re.sub(r"\\([\"'])", lambda found: found[1], text), note  # a template would import the code's re
 
 
 def certain(text, flags, depth=2):
