@@ -448,9 +448,6 @@ void edit_resolve(struct keeper *keeper, struct edit *edit)
         return;
     }
     bool reported = edit->awaits & ~(uint32_t)IN_ATTRIB; /* of truncate(2) it is not */
-    if (keeper->seen && edit->writes && edit->closes < edit->touches) {
-        edit->ended = false; /* it was opened again since */
-    }
     if (!edit->ended && !edit->writes && !reported && is_expected(keeper, edit, &facts)) {
         see(keeper, edit, &facts);
     }
@@ -461,8 +458,10 @@ void edit_resolve(struct keeper *keeper, struct edit *edit)
         open = !state || !edits_hold(keeper, edit_place(edit), state->owner, /* shared= */ false);
     }
     /* Of several openings or closings at once inotify makes one. */
-    if (keeper->seen && edit->writes && !edit->ended && !open &&
+    bool again = edit->ended && !edit->held && edit->closes < edit->touches;
+    if (keeper->seen && edit->writes && (!edit->ended || again) && !open &&
         is_expected(keeper, edit, &facts)) {
+        edit->ended = false;
         see(keeper, edit, &facts);
     }
     edit->unsure =
