@@ -1,4 +1,5 @@
 /* Lists of edits: see edits.h. */
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -200,6 +201,13 @@ static bool is_rename(uint32_t op)
     return op == WIRE_TOUCH_RENAME || op == WIRE_TOUCH_EXCHANGE;
 }
 
+static bool has_entries(const struct keeper *keeper, const char *path)
+{
+    int fd = fd_open_beneath(keeper->work_fd, path, O_RDONLY | O_DIRECTORY);
+    defer_closedir DIR *directory = fd_directory(fd);
+    return fd_next_name(directory);
+}
+
 static void touch_rename(struct keeper *keeper, struct state *state, uint32_t op, const char *path,
                          const char *target)
 {
@@ -212,9 +220,10 @@ static void touch_rename(struct keeper *keeper, struct state *state, uint32_t op
         edit_resolve(keeper, before);
     }
     resolve_below(keeper, state, path);
-    bool kinds_differ = there.mode && S_ISDIR(there.mode) != S_ISDIR(source.mode);
+    bool in_way = there.mode && (S_ISDIR(there.mode) != S_ISDIR(source.mode) ||
+                                 (S_ISDIR(there.mode) && has_entries(keeper, target)));
     if (!source.mode || (there.mode && there.inode == source.inode) ||
-        (kinds_differ && op == WIRE_TOUCH_RENAME)) {
+        (op == WIRE_TOUCH_RENAME && (in_way || apply_path_is_below(target, path)))) {
         return; /* it fails, or does nothing: rename(2) */
     }
     before = edit_latest(keeper, state, target); /* it has led to what the move replaces */
