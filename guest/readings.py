@@ -15,9 +15,16 @@ FENCE = Pattern(r"(?ms)^[ \t]*(`{3,}|~{3,})[ \t]*([\w+-]*)[^\n`]*\n(.*?)^[ \t]*\
 MARK = Pattern(r"(?m)^[ \t]*(?:```|~~~)")
 PROMPT = Pattern(r"(>>>|In ?\[\d*\]:)(?: |$)")
 CONTINUED = Pattern(r"(?:\.\.\.|[ ]*\.\.\.+:)(?: |$)")
+SILENT = Pattern(r"(?:import|from|def|async|class)\b|[\w.,\[\] ]+=(?!=)")  # statements that print nothing
+TRACEBACK = Pattern(r'.*Traceback \(most recent|  File "')
+# The first line of a statement that need not end with the line, so that it does not compile, and lines of a notebook.
+CODE = Pattern(r"""[ \t]*(?:(?:async|def|class|if|for|while|with|match|case)\b.*:[ \t]*(?:#.*)?$|(?:else|try|finally)[ ]*:|(?:elif|except)\b.*:"""
+               r"""|[\w.]+[ ]*=(?!=)(?:[ ]*\w{0,2}["']|.*[(\[{\\][ \t]*$)|print\(|.*\bopen\((?!\))|[!%]+[a-z])""")
+STRING = Pattern(r"""(?s)#[^\n]*|(\"{3}|'{3}|["'])((?:[^\\"']+|\\.|(?!\1).)*)\1?""")
 ENTITY = Pattern(r"&(?:(lt)|(gt)|(amp)|(quot|#34|#x22)|(apos|#0?39|#x27));")
 ENTITIES = "<", ">", "&", '"', "'"
 ESCAPE = Pattern(r"(?s)\\(.)")
+UNCLEAR = Pattern(r"""(?is)\\\\|\\r(?!\\n)|\A(?=.*\\t).*?\b(?:r[bf]?|[bf]r)\\?["']""")  # escapes that a string may have had: all depends on how many times
 ESCAPES = {"n": "\n", "t": "\t", "r": "", '"': '"', "'": "'", "\\": "\\", "/": "/"}
 SHELLS = ("bash", "sh", "shell", "zsh", "console")
 SHELL_ONLY = "write it and what needs it as one line, or as the lines of a cell that begins with %%%%bash"
@@ -37,13 +44,21 @@ def blank(text):
     return "\n" * text.count("\n")
 
 
-def is_code(line):
-    """Whether a line outside of a fence does something, which prose does not."""
+def is_code(line, calls=True):
+    """Whether a line does something, which prose and output do not. Without calls a call is none: so values are shown."""
+    if CODE.match(line):
+        return True
     try:
         body = language.tree_of(line.strip(), "<prose>", 0).body
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return False
-    return any(type(one) is not _ast.Expr or type(one.value) in (_ast.Call, _ast.Await) for one in body)
+    return any(one.value is not None if type(one) is _ast.AnnAssign  # "Result: 4" has none
+               else type(one) is not _ast.Expr or type(one.value) is _ast.Await or calls and type(one.value) is _ast.Call for one in body)
+
+
+def may_be_open(text):
+    """Whether what follows a text outside of fences can be a part of a string or of brackets."""
+    return '"""' in text or "'''" in text or any(text.count(one) != text.count(other) for one, other in ("()", "[]", "{}"))
 
 
 def of_fences(text):
@@ -51,7 +66,7 @@ def of_fences(text):
     found = list(FENCE.finditer(text))
     around = FENCE.sub("", text)
     if (not found or any(one[2].lower() not in language.FENCE_NAMES for one in found) or MARK.search(around)
-            or len(found) > 1 and around.strip() or any(map(is_code, around.split("\n")))):
+            or len(found) > 1 and around.strip() or any(map(is_code, around.split("\n"))) or any(map(may_be_open, FENCE.split(text)[::4]))):
         return
     parts, at = [], 0
     for one in found:
@@ -61,31 +76,41 @@ def of_fences(text):
 
 
 def of_transcript(text):
-    """The statements behind prompts. Lines without one are output, but not before the first."""
-    lines, out, is_open = text.split("\n"), [], False
+    """The statements behind prompts. Lines without one are output, but not before the first, nor if they may be code."""
+    lines, out, is_open, statement, is_traceback = text.split("\n"), [], False, "", False
     first = next((line for line in lines if line.strip()), "").lstrip()
     if not PROMPT.match(first):
         return
     indent = len(first) and next(len(line) - len(line.lstrip()) for line in lines if line.strip())
     for line in lines:
         line = line[indent:] if not line[:indent].strip() else line
-        found = PROMPT.match(line) or is_open and CONTINUED.match(line)
+        prompt = PROMPT.match(line)
+        found = prompt or is_open and CONTINUED.match(line)
         out.append(line[found.end() :] if found else "")
+        statement = out[-1] if prompt else statement
+        is_traceback = not found and (TRACEBACK.match(line) or is_traceback and line[:1].isspace())
+        if not found and not is_traceback:
+            bare, goes_on = line.strip(), is_open and line[:1] in " \t."
+            if bare.startswith((">>>", "In [", "In[")) or is_code(bare.lstrip(".: "), goes_on or SILENT.match(statement)):
+                return
         is_open = bool(found)
     yield "\n".join(out), "prompts and output of a transcript were left out"
 
 
 def of_entities(text):
-    """Whoever has escaped all of it has left no such character."""
+    """Whoever has escaped all of it has left no such character. One inside of a string may be meant as it stands."""
     if ENTITY.search(text) and not re.search("[<>]|&(?!%s)" % ENTITY.pattern[1:], text):
-        yield ENTITY.sub(lambda found: ENTITIES[found.lastindex - 1], text), "HTML entities (&lt;) were replaced"
+        reading = ENTITY.sub(lambda found: ENTITIES[found.lastindex - 1], text)
+        places = ENTITY.sub("\0", text)  # each is one character in both
+        if not any(one[1] and "\0" in places[slice(*one.span(2))] for one in STRING.finditer(reading)):
+            yield reading, "HTML entities (&lt;) were replaced"
 
 
 def of_escapes(text):
-    """As inside a string of JSON. Between real new lines only quotes are escaped, and a backslash that is too is none."""
+    """As inside a string of JSON. Between real new lines only quotes are escaped."""
     rest, whole = ESCAPE.sub("", text), "\n" not in text.strip()
     quotes = ["\\" + mark for mark in "\"'" if "\\" + mark in text]
-    if any(mark[1] in rest for mark in quotes) or not whole and (not quotes or "\\\\" in text):
+    if any(mark[1] in rest for mark in quotes) or not whole and not quotes or UNCLEAR.search(text):
         return
     note = "escapes (%s) were replaced" % ", ".join(quotes or ["\\n"])
     if whole:

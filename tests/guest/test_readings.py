@@ -15,20 +15,24 @@ class Readings(GuestCase):
     def test_html_entities(self):
         note = "HTML entities (&lt;) were replaced"
         self.taken("if 1 &lt; 2: print(&quot;x&quot;)", "x\n", note)
-        self.taken("print(&#39;a&#39;, 3 &amp; 1, &#x27;&amp;lt;&#x27;)", "a 1 &lt;\n", note)
+        self.taken("print(&#39;a&#39;, 3 &amp; 1) # don't", "a 1\n", note)
         self.taken("if 1 &amp;lt; 2: print('twice')", "twice\n", note + ", " + note)
         self.assertEqual(self.run_ok("print('&lt;b&gt;')").out, "&lt;b&gt;\n")
         self.not_taken("if 1 &lt; 2: print('<b>')", "write `<` for `&lt;`")
         self.not_taken("x = '&lt;' +", "HTML entities")
+        for inside in ("'&lt;b&gt;'", "&quot;&lt;&quot;", "&#x27;&amp;lt;&#x27;", "'say &quot;a&quot;'", "f'{1:&gt;3}'", "'''a\n&lt;'''", r"'\'&lt;'"):
+            self.not_taken("if 1 &lt; 2: print(%s)" % inside, "HTML entities")
 
     def test_escapes(self):
         quotes, lines = 'escapes (\\") were replaced', "escapes (\\n) were replaced"
         self.taken(r'print(\"hi\")', "hi\n", quotes)
         self.taken('print(\\"a\\nb\\")\nprint(\\"c\\")', "a\nb\nc\n", quotes)
         self.taken(r"import os\nfor i in range(2):\n    print(i)", "0\n1\n", lines)
-        self.taken(r'x = 1\nprint(\"a\\nb\", x)', "a\nb 1\n", quotes)
+        self.taken(r'x = 1\r\nprint(\"a\", x)', "a 1\n", quotes)
         self.taken(r"print(\'it\')", "it\n", "escapes (\\') were replaced")
         self.not_taken(r's = "a\nb"\nprint(s)', "escaped twice, where a new line should be")
+        for code in (r'x = 1\nprint(\"a\\nb\", x)', r'print(\"a\\\\nb\")', r'print(\"a\rb\")', r'print(r\"C:\temp\")', r"s = r'C:\temp'\nprint(s)"):
+            self.not_taken(code, "escaped twice")
         self.not_taken('print(\\"a\\")\nprint("b")', "escaped twice, where a quote should be")
         self.not_taken('print(\\"a\\\\nb\\")\nprint(1)', "escaped twice")
         self.assertEqual(self.run_ok("x = \\\n 3\nprint(x)").out, "3\n")
@@ -44,6 +48,11 @@ class Readings(GuestCase):
         self.not_taken("```python\nprint(1)", "code fence")
         self.not_taken("```bash\nls\n```", "a cell that begins with %%bash")
         self.not_taken("```json\n{}\n```", "the fence is marked json: send Python alone")
+        fence = "\n```python\nprint(1)\n```\n"
+        self.taken("Run (as always) this:" + fence + "Result: 1\nWith `open()` it is so, too.", "1\n", alone)
+        for before, after in (("s = '''", "'''\nx = = 1"), ('doc = """Usage:', ""), ('s = "Usage:', '"'), ("f(a,", ")"), ("x = [", "]"), ("def f(x):\n    x = = 1", ""),
+                              ("for i in range(3):  # all\n    i = = 1", ""), ("else:", ""), ("f = open(p) as", ""), ("print('Usage:", "')")):
+            self.not_taken(before + fence + after, "")
         self.assertEqual(self.run_ok("```python\ns = '''\n```\n'''\nprint(len(s))\n```").out, "5\n")
 
     def test_transcripts(self):
@@ -53,6 +62,17 @@ class Readings(GuestCase):
         self.taken("  >>> print(1)\n  1\n", "1\n", note)
         self.assertEqual(self.session.run(">>> 1\n1\n>>> 1 / 0").error_line, "3")
         self.not_taken("x = 1\n>>> x", "is a prompt of a transcript")
+        for shown in ("4", "'abc'", "[1, 2,\n 3]", "   a  b\n0  1  2\n..  ...", "Result: 4", "Point(x=1)", "all is well:", "lr=0.1 loss=2", "\n",
+                      'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    x = g()\n    raise KeyError(1)\nKeyError: 1'):
+            self.taken(">>> print(1)\n%s\n>>> print(2)" % shown, "1\n2\n", note)
+
+    def test_transcripts_that_may_have_code_without_a_prompt(self):
+        for code in (">>> import math\ndef area(r):\n    return r\nprint(area(2))", ">>> x = 1\n    >>> y = 2\n    >>> print(x + y)",
+                     ">>> x = 1\n>>>y = 2\n>>> print(x)", ">>> if 0: y = 1\nelse: y = 2", ">>> print(1)\nx = 2", ">>> print(1)\ns = [", ">>> print(1)\nprint(2,",
+                     ">>> for i in range(2):\n...     print(i)\n    print(i)", ">>> for i in 'a':\n...     print(i)\n...print(2)", ">>> import os\nos.getpid()",
+                     ">>> print(1)\n1\n... y = 2", ">>> print(1)\nif x:\n    y = 1", ">>> x = 1\n!ls", ">>> print(1)\nIn [2]:x = 1",
+                     ">>> print(1)\nKeyError: 1\ny = 2"):
+            self.not_taken(code, "is a prompt of a transcript")
 
     def test_one_within_another(self):
         self.taken("Run:\n```python\nif 1 &lt; 2: print(1)\n```", "1\n",
