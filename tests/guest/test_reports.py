@@ -51,6 +51,8 @@ class Reports(GuestCase):
     def test_modules_that_were_changed_after_their_import_are_named(self):
         write = "open('%s.py', 'w').write('def f():\\n    return %s\\n')"
         self.assertEqual(self.run_ok(write % ("edited_a", "1") + "\nimport edited_a").all("note"), [])
+        again = "import os, shutil\nshutil.copy2('edited_a.py', 'copy'); os.remove('edited_a.py'); os.rename('copy', 'edited_a.py')"
+        self.assertEqual(self.run_ok(again).all("note"), [], "as an undo brings it back")
         notes = self.run_ok(write % ("edited_a", "22") + "\nedited_a.f()").all("note")
         self.assertEqual(len(notes), 1)
         self.assertIn("`edited_a.py` was changed after its import", notes[0])

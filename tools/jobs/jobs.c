@@ -91,7 +91,8 @@ unsigned job_seconds(const struct job *job)
     uint64_t ns = job->returned         ? run->end.duration_ns
                   : run->started_ns > 0 ? clock_now_ns() - run->started_ns
                                         : 0;
-    return (unsigned)(ns / CLOCK_NS_PER_MS / 1000);
+    return (unsigned)((ns / CLOCK_NS_PER_MS + 500) /
+                      1000); /* a wait of 1 s ends a little earlier */
 }
 
 /* Appends the lines about jobs that have ended, which no result has said yet. */
