@@ -11,11 +11,13 @@ import os
 import stat
 import subprocess
 import sys
+import time
 import types
 
 from clients import CLIENTS, Failure, edit, make_entry
 
 FILE_BYTES = 40 << 20
+LOCK_S = 30
 BACKUP = ".before-sandpiper"  # and not ".bak", which a file of the user's may have
 ACL = "system.posix_acl_access"
 
@@ -134,6 +136,18 @@ def replace(path, data, before, old, version):
     return backup
 
 
+def lock(directory):
+    """Waits for a while only: code may hold a lock on a directory that it can merely read."""
+    end = time.monotonic() + LOCK_S
+    while True:
+        try:
+            return fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.05)
+
+
 def change(path, edit):
     """Replaces the file by what edit() makes of its text. Other processes that do the same wait: a lock on the directory.
     Returns (the file's real path, what was done or None, the path of the old text or None)."""
@@ -142,7 +156,7 @@ def change(path, edit):
         with explained(f"cannot lock the directory of {path}"):
             directory = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_DIRECTORY)
             stack.callback(os.close, directory)
-            fcntl.flock(directory, fcntl.LOCK_EX)
+            lock(directory)
         before, old, version = b"", None, None
         with explained(path), contextlib.suppress(FileNotFoundError):
             old = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
