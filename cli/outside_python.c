@@ -61,8 +61,8 @@ static int start(const char *path, const struct outside_program *program)
     while (program->words[words]) {
         words++;
     }
-    defer_free const char **argv = calloc(count + words + 1, sizeof *argv);
-    if (fd < 0 || !argv) {
+    const char **argv = fd < 0 ? NULL : calloc(count + words + 1, sizeof *argv);
+    if (!argv) {
         return fd < 0 ? -fd : ENOMEM;
     }
     (void)snprintf(zip, sizeof zip, "/proc/self/fd/%d", fd);
@@ -70,7 +70,9 @@ static int start(const char *path, const struct outside_program *program)
     memcpy(argv, first, sizeof first);
     memcpy(argv + count, program->words, words * sizeof *argv);
     (void)execv(path, (char *const *)(uintptr_t)argv);
-    return errno;
+    int error = errno;
+    free(argv);
+    return error;
 }
 
 int outside_python_run(const struct box_spec *spec, const struct outside_program *program)

@@ -326,18 +326,15 @@ static int check_directory(const char *path, bool writable, bool may_home, struc
     return r ? r : directory_check_stores("--mount", path, ret_fail);
 }
 
-static int add_wanted(struct box_spec *spec, const char *text, bool may_home,
-                      const struct own_places *places, struct fail *ret_fail)
+/* words: cut at its parts. */
+static int add_words(struct box_spec *spec, char *words, bool may_home,
+                     const struct own_places *places, struct fail *ret_fail)
 {
     struct box_mount mount = {};
     struct stat st;
     const char *dir = NULL;
     const char *name = NULL;
     char path[PATH_MAX];
-    defer_free char *words = strdup(text);
-    if (!words) {
-        return fail_set(ret_fail, ENOMEM, "--mount");
-    }
     int r = box_mount_split(words, &dir, &name, &mount.writable, ret_fail);
     if (r < 0) {
         return r;
@@ -353,6 +350,16 @@ static int add_wanted(struct box_spec *spec, const char *text, bool may_home,
     mount.gid = st.st_gid;
     return directory_is_home(path) ? add_home(spec, &mount, places, ret_fail)
                                    : add(spec, &mount, places, ret_fail);
+}
+
+static int add_wanted(struct box_spec *spec, const char *text, bool may_home,
+                      const struct own_places *places, struct fail *ret_fail)
+{
+    char *words = strdup(text);
+    int r = words ? add_words(spec, words, may_home, places, ret_fail)
+                  : fail_set(ret_fail, ENOMEM, "--mount");
+    free(words);
+    return r;
 }
 
 /* An overlay shows nothing that is mounted below its layer; the kernel refuses it where that would

@@ -408,7 +408,8 @@ static void append_to_opened(void *arg, const struct wire_reply *reply, int fds[
         (void)content_read(fds[0], 0, (size_t)most, &text);
     }
     size_t size = buf_size(&text);
-    while (size > 0 && size == LOOKS && buf_bytes(&text)[size - 1] & 0x80) {
+    bool is_cut = size == LOOKS;
+    while (is_cut && size > 0 && buf_bytes(&text)[size - 1] & 0x80) {
         size--; /* of a character that is cut */
     }
     bool is_ascii = true;
