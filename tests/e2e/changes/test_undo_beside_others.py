@@ -127,6 +127,17 @@ class Memory(Beside, InMemory):
 
 
 class Directory(Beside, InDirectory):
+    def test_a_file_that_two_sessions_have_open_is_listed(self):
+        connect, insert = "import sqlite3; c = sqlite3.connect('db'); ", "c.execute('insert into t values(1)'); c.commit()"
+        with self.server() as server:
+            self.assert_ok(server.python(connect + "c.execute('create table t(a)'); c.commit()"))
+            for code, session, listed in ((connect + insert, "two", "~db"), ("c.execute('select * from t').fetchone()", "default", None),
+                                          (insert, "default", "~db"), (insert, "two", "~db")):
+                with self.subTest(code=code, session=session):
+                    status = server.python(code, session=session).status
+                    self.assertEqual((status.field("files") or "").partition(" ")[0] or None, listed, status.line)
+                    self.assertIsNone(status.field("not kept for undo"), status.line)
+
     def test_files_that_the_user_made_right_before_the_call(self):
         with self.server() as server:
             self.assert_ok(server.python("x = 1"))
