@@ -7,6 +7,8 @@ import collections
 import errno
 import re
 
+from json_text import LETTERS, quote
+
 RESULT_MS = 30000  # between a call's time limit and its result, sandbox start included
 
 # directory: below the user's home directory, without the variable. files: the first that exists. section: the object,
@@ -44,8 +46,6 @@ ESCAPED = r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})'
 NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 # A string without the quote that closes it, which is checked where it is read; its first wrong escape is a group.
 TOKEN = re.compile(rf'"{PLAIN}(?:{ESCAPED}{PLAIN})*(\\(?:u[0-9a-fA-F]{{0,3}})?(?s:.?))?|-?[0-9][0-9.]*(?:[eE][+-]?[0-9]*)?|[A-Za-z]+|(?s:.)|\Z')
-LETTERS = {"\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t", '"': '"', "\\": "\\"}
-SIGNS = {letter: sign for sign, letter in LETTERS.items()}
 INDENT_MOST = 16
 
 # Where a member of an object begins, where its value begins and ends, and the comma after it or None.
@@ -90,7 +90,7 @@ class Reader:
 
     def string(self):
         text = re.sub(r"\\(u....|.)", lambda found: chr(int(found[1][1:], 16)) if found[1][0] == "u" else
-                      SIGNS.get(found[1], found[1]), self.token[1:-1])
+                      LETTERS[found[1]], self.token[1:-1])
         return text.encode("utf-16", "surrogatepass").decode("utf-16")  # pairs of surrogates become one character
 
     def value(self):
@@ -149,17 +149,13 @@ def read_json(text):
     return root
 
 
-def quoted(text):
-    return '"' + re.sub(r'["\\\x00-\x1f]', lambda found: "\\" + LETTERS.get(found[0], f"u{ord(found[0]):04X}"), text) + '"'
-
-
 def written(value, line, indent):
     """value as JSON text. line: a line's end and the indentation of the line on which the value begins."""
     if not isinstance(value, (dict, list)):
-        return quoted(value) if isinstance(value, str) else value[0]
+        return quote(value) if isinstance(value, str) else value[0]
     is_list = isinstance(value, list)
     parts = [written(one, line + indent, indent) for one in (value if is_list else value.values())]
-    parts = parts if is_list else [f"{quoted(key)}: {part}" for key, part in zip(value, parts)]
+    parts = parts if is_list else [f"{quote(key)}: {part}" for key, part in zip(value, parts)]
     inner = line + indent + f",{line}{indent}".join(parts) + line if parts else ""
     return f"[{inner}]" if is_list else f"{{{inner}}}"
 
@@ -176,7 +172,7 @@ def with_member(text, members, key, value, line, indent):
     """text with one more member at the object's end. line: as in written(), for the object."""
     *_, last = Member(None, None, members.open + 1, -1), *members.places.values()
     end = len(text[:members.close].rstrip(" \t\r\n"))  # after everything in the object, comments too
-    added = f"{line}{indent}{quoted(key)}: {written(value, line + indent, indent)}"
+    added = f"{line}{indent}{quote(key)}: {written(value, line + indent, indent)}"
     rest = text[end:] if "\n" in text[end:members.close] else line + text[members.close:]
     return text[:last.end] + ("," if last.comma is None else "") + text[last.end:end] + added + rest
 
@@ -321,7 +317,7 @@ def edit_toml(section, name, entry, text):
 
 def toml(value):
     """A string, a list of strings or a number, which TOML writes as JSON does, but for DEL."""
-    text = f"[{', '.join(map(quoted, value))}]" if isinstance(value, list) else written(value, "", "")
+    text = f"[{', '.join(map(quote, value))}]" if isinstance(value, list) else written(value, "", "")
     return text.replace("\x7f", "\\u007F")
 
 

@@ -15,6 +15,7 @@ import time
 import types
 
 from clients import CLIENTS, Failure, edit, make_entry
+from visible import say
 
 FILE_BYTES = 40 << 20
 LOCK_S = 30
@@ -32,11 +33,6 @@ def explained(text):
         yield
     except OSError as error:
         refuse(error.errno, text)
-
-
-def say(text):
-    """To stderr, as terminal_say(): what is invisible is shown as in a Python string."""
-    print("sandpiper: " + "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text), file=sys.stderr)
 
 
 # --- files ---

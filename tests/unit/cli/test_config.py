@@ -11,7 +11,8 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-sys.path[:0] = [str(ROOT / "bridge"), str(ROOT / "cli")]
+PLACES = [str(ROOT / name) for name in ("base", "bridge", "cli", "record")]
+sys.path[:0] = PLACES
 
 import clients  # noqa: E402
 import config  # noqa: E402
@@ -209,14 +210,14 @@ class Imports(unittest.TestCase):
         code = "import sys; sys.path[:0] = sys.argv[1:]; import config; " \
             "print(*{getattr(one, '__file__', None) for one in sys.modules.values()} - {None}, sep='\\n')"
         try:
-            done = subprocess.run([python, "-I", "-S", "-E", "-B", "-c", code, ROOT / "bridge", ROOT / "cli"], capture_output=True, text=True, check=True)
+            done = subprocess.run([python, "-I", "-S", "-E", "-B", "-c", code, *PLACES], capture_output=True, text=True, check=True)
             minor = subprocess.check_output([python, "-c", "import sys; print(sys.version_info[1])"], text=True).strip()
             files = subprocess.check_output(["dpkg", "-L", f"libpython3.{minor}-minimal"], text=True, stderr=subprocess.DEVNULL)
         except (OSError, subprocess.CalledProcessError) as error:
             self.skipTest(f"python: not Debian's ({error})")
         self.assertIn(f"/usr/lib/python3.{minor}/subprocess.py", done.stdout.split())
         self.assertEqual(sorted(set(done.stdout.split()) - set(files.split())),
-                         [str(ROOT / name) for name in ("bridge/clients.py", "cli/config.py")])
+                         [str(ROOT / name) for name in ("base/json_text.py", "bridge/clients.py", "cli/config.py", "record/visible.py")])
 
 
 class Files(unittest.TestCase):
