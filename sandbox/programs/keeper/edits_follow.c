@@ -93,7 +93,13 @@ static void drop_watches(struct keeper *keeper)
 int edits_watch(struct keeper *keeper, const char *path, uint64_t *ret_inode)
 {
     struct stat st;
-    const char *name = NULL;
+    typeof(keeper->edits.near) *near = &keeper->edits.near;
+    const char *name = path_last(path);
+    size_t size = (size_t)(name - path);
+    if (near->known && strncmp(near->parent, path, size) == 0 && !near->parent[size]) {
+        *ret_inode = near->inode;
+        return near->watch;
+    }
     if (keeper->edits.watches >= DIRECTORIES) {
         drop_watches(keeper);
     }
@@ -108,6 +114,9 @@ int edits_watch(struct keeper *keeper, const char *path, uint64_t *ret_inode)
     }
     (void)fchdir(keeper->work_fd); /* a directory that is removed would stay */
     *ret_inode = fd >= 0 && fstat(fd, &st) == 0 ? st.st_ino : 0;
+    near->known = snprintf(near->parent, sizeof near->parent, "%.*s", (int)size, path) == (int)size;
+    near->watch = watch;
+    near->inode = *ret_inode;
     return watch;
 }
 
@@ -279,6 +288,7 @@ void edits_follow(struct keeper *keeper)
 {
     alignas(struct inotify_event) char events[16384];
     ssize_t size = keeper->edits.fd >= 0 ? 1 : 0;
+    keeper->edits.near.known = false; /* another touch begins */
     for (unsigned i = 0; i < READS && size > 0; i++) {
         const struct inotify_event *event = NULL;
         size = read(keeper->edits.fd, events, sizeof events);

@@ -103,7 +103,13 @@ struct keeper {
         } held[KEEPER_HELD];     /* files that calls left open: see edits_begin() */
         const uint32_t *answers; /* see keeper_setup */
         struct toucher by;       /* that touches something now */
-        int first;               /* numbers of the directories that inotify watches */
+        struct {
+            bool known;
+            char parent[LIMIT_PATH_BYTES]; /* with the slash that ends it */
+            int watch;
+            uint64_t inode;
+        } near;    /* the directory that edits_watch() had last, for one touch */
+        int first; /* numbers of the directories that inotify watches */
         int last;
         unsigned watches;
         int fd; /* an inotify instance of the directories in which sessions touch something */
