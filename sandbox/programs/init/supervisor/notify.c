@@ -388,10 +388,13 @@ void notify_serve(struct notify *notify, int timeout_ms)
     struct epoll_event events[8];
     bool others = false;
     int count = 1;
+    uint64_t began_ns = clock_now_ns();
     for (int served = 0; served < SERVE_MOST && !others; served += count) {
-        bool stays = clock_now_ns() - notify->forked_ns < STAY_NS;
-        count = epoll_wait(notify->fd, events, sizeof events / sizeof *events,
-                           served == 0 && !stays ? timeout_ms : 0);
+        uint64_t now_ns = clock_now_ns();
+        bool stays = now_ns - notify->forked_ns < STAY_NS;
+        int waited_ms = (int)((now_ns - began_ns) / CLOCK_NS_PER_MS);
+        int left_ms = waited_ms < timeout_ms || timeout_ms < 0 ? timeout_ms - waited_ms : 0;
+        count = epoll_wait(notify->fd, events, sizeof events / sizeof *events, stays ? 0 : left_ms);
         if (count <= 0) {
             if (!stays) {
                 break;
