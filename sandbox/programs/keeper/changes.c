@@ -73,43 +73,33 @@ void base_load(struct keeper *keeper)
     free(bytes);
 }
 
-static int append_entry(struct buf *out, const struct record *record)
+static void append_entry(struct buf *out, const struct record *record)
 {
-    int r = buf_append(out, &record->cow.base, sizeof record->cow.base);
-    return r ? r : buf_append(out, record->path, strlen(record->path) + 1);
-}
-
-struct rewriting {
-    struct buf entries;
-    int error;
-};
-
-static void take_found(struct keeper *keeper, struct record *record, void *arg)
-{
-    struct rewriting *rewriting = arg;
-    if (!record->now) {
-        record_drop(keeper, record);
-    } else if (record->cow.based && rewriting->error == 0) {
-        rewriting->error = append_entry(&rewriting->entries, record);
-    }
+    (void)buf_append(out, &record->cow.base, sizeof record->cow.base);
+    (void)buf_append(out, record->path, strlen(record->path) + 1);
 }
 
 /* Each server writes the file again, so that it does not grow with what comes and goes, and nothing
  * is added after an entry that was cut short. */
 void base_loaded(struct keeper *keeper)
 {
-    struct rewriting rewriting = {.entries = BUF_EMPTY};
-    records_each(keeper, take_found, &rewriting);
-    if (keeper->store_fd >= 0 && rewriting.error == 0) {
+    OWNED(buf_done) struct buf entries = BUF_EMPTY;
+    struct records_at at = {};
+    for (struct record *record = NULL; (record = records_next(keeper, &at));) {
+        if (!record->now) {
+            record_drop(keeper, record);
+        } else if (record->cow.based) {
+            append_entry(&entries, record);
+        }
+    }
+    if (keeper->store_fd >= 0 && buf_error(&entries) == 0) {
         (void)unlinkat(keeper->store_fd, BASE_FRESH, 0);
         defer_close int fd = openat(keeper->store_fd, BASE_FRESH,
                                     O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-        if (fd >= 0 &&
-            fd_write_all(fd, buf_bytes(&rewriting.entries), buf_size(&rewriting.entries)) == 0) {
+        if (fd >= 0 && fd_write_all(fd, buf_bytes(&entries), buf_size(&entries)) == 0) {
             (void)renameat(keeper->store_fd, BASE_FRESH, keeper->store_fd, BASE_NAME);
         }
     }
-    buf_done(&rewriting.entries);
 }
 
 void base_note(const struct keeper *keeper, const struct record *record)
@@ -119,7 +109,8 @@ void base_note(const struct keeper *keeper, const struct record *record)
         return;
     }
     defer_close int fd = base_open(keeper, O_WRONLY | O_APPEND);
-    if (fd >= 0 && append_entry(&entry, record) == 0) {
+    append_entry(&entry, record);
+    if (fd >= 0 && buf_error(&entry) == 0) {
         (void)write(fd, buf_bytes(&entry), buf_size(&entry));
     }
 }

@@ -25,35 +25,6 @@ void edit_free(struct keeper *keeper, struct edit *edit)
     free(edit);
 }
 
-bool edits_add(struct edits *edits, struct edit *edit)
-{
-    struct edit **list = list_grow(edits->list, edits->count, &edits->space, sizeof(struct edit *));
-    if (!list) {
-        return false;
-    }
-    edits->list = list;
-    list[edits->count++] = edit;
-    return true;
-}
-
-struct each {
-    edit_fn fn;
-    void *arg;
-};
-
-static void each_of_state(void *arg, struct state *state, bool back)
-{
-    const struct each *each = arg;
-    for (size_t i = 0; i < state->edits.count; i++) {
-        each->fn(each->arg, state->edits.list[back ? state->edits.count - 1 - i : i], back);
-    }
-}
-
-void edits_each(const struct way *way, edit_fn fn, void *arg)
-{
-    way_each(way, each_of_state, &(struct each){fn, arg});
-}
-
 bool edits_prepend(struct keeper *keeper, struct edits *edits, struct edits *to)
 {
     bool whole = true;
@@ -61,7 +32,7 @@ bool edits_prepend(struct keeper *keeper, struct edits *edits, struct edits *to)
         edit_deactivate(keeper, edits->list[i]);
     }
     for (size_t i = 0; i < to->count; i++) {
-        if (!edits_add(edits, to->list[i])) {
+        if (!array_add(edits, to->list[i])) {
             edit_deactivate(keeper, to->list[i]);
             edit_free(keeper, to->list[i]);
             whole = false;
@@ -120,7 +91,7 @@ static struct edit *edit_new(struct keeper *keeper, struct state *state, const c
         edit->from->found_ns = facts->ctime_ns;
     }
     if (!edit->path || (target && !edit->target) || !edit->from ||
-        !edits_add(&state->edits, edit)) {
+        !array_add(&state->edits, edit)) {
         state->edits.lost = true;
         edit_free(keeper, edit);
         return NULL;
@@ -381,13 +352,10 @@ static bool is_held(const struct keeper *keeper, const char *path)
  * was done there after the end of a call is that call's until now. */
 static void touch_beside(struct keeper *keeper, struct edit *edit)
 {
-    struct edit *next = NULL;
-    struct edit *other = edits_at(keeper, edit->watch, path_last(edit->path));
-    for (; other; other = next) {
+    const char *name = path_last(edit->path);
+    for (struct edit *other = NULL; (other = edit_next_at(keeper, other, edit->watch, name));) {
         const struct state *state = states_find(keeper, other->state);
-        next = other->next;
-        if (other->state == edit->state || !other->writes || other->watch != edit->watch ||
-            strcmp(path_last(edit_place(other)), path_last(edit->path)) != 0) {
+        if (other->state == edit->state || !other->writes) {
             continue;
         }
         edit->beside = true;

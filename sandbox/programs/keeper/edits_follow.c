@@ -28,11 +28,6 @@ static struct edit **bucket_of(struct keeper *keeper, int watch, const char *nam
     return &keeper->edits.active[(table_hash(name) + (uint32_t)watch) % KEEPER_KNOWN];
 }
 
-struct edit *edits_at(struct keeper *keeper, int watch, const char *name)
-{
-    return *bucket_of(keeper, watch, name);
-}
-
 void edit_activate(struct keeper *keeper, struct edit *edit)
 {
     struct edit **bucket = bucket_of(keeper, edit->watch, path_last(edit_place(edit)));
@@ -49,13 +44,11 @@ void edit_deactivate(struct keeper *keeper, struct edit *edit)
     }
 }
 
-/* The state's latest edit that ends at the name. */
-static struct edit *edit_active(struct keeper *keeper, const struct state *state, int watch,
-                                const char *name)
+struct edit *edit_next_at(struct keeper *keeper, const struct edit *after, int watch,
+                          const char *name)
 {
-    struct edit *edit = *bucket_of(keeper, watch, name);
-    while (edit && (edit->state != state->id || edit->watch != watch ||
-                    strcmp(path_last(edit_place(edit)), name) != 0)) {
+    struct edit *edit = after ? after->next : *bucket_of(keeper, watch, name);
+    while (edit && (edit->watch != watch || strcmp(path_last(edit_place(edit)), name) != 0)) {
         edit = edit->next;
     }
     return edit;
@@ -115,7 +108,11 @@ struct edit *edit_latest(struct keeper *keeper, const struct state *state, const
 {
     uint64_t inode = 0;
     int watch = edits_watch(keeper, path, &inode);
-    return edit_active(keeper, state, watch, path_last(path));
+    struct edit *edit = NULL;
+    while ((edit = edit_next_at(keeper, edit, watch, path_last(path))) &&
+           edit->state != state->id) {
+    }
+    return edit;
 }
 
 /* --- what has become of an edit --- */
@@ -264,11 +261,9 @@ static void all_unsure(struct keeper *keeper)
 
 static void follow_one(struct keeper *keeper, const struct inotify_event *event)
 {
-    struct edit *edit = event->len > 0 ? *bucket_of(keeper, event->wd, event->name) : NULL;
-    for (; edit; edit = edit->next) {
-        if (edit->watch == event->wd && strcmp(path_last(edit_place(edit)), event->name) == 0) {
-            follow_event(keeper, edit, event->mask);
-        }
+    struct edit *edit = NULL;
+    while (event->len > 0 && (edit = edit_next_at(keeper, edit, event->wd, event->name))) {
+        follow_event(keeper, edit, event->mask);
     }
     if (event->mask & IN_Q_OVERFLOW) {
         all_unsure(keeper);

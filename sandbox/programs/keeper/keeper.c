@@ -14,6 +14,7 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/own.h"
+#include "base/path.h"
 #include "sandbox/programs/keeper/changes.h"
 #include "sandbox/programs/keeper/edits.h"
 #include "sandbox/programs/keeper/keeper.h"
@@ -52,33 +53,38 @@ static void keeper_error(const struct keeper *keeper, const struct wire_request 
 
 static void paths_add(struct keeper *keeper, const struct wire_request *request)
 {
-    char **paths = realloc(keeper->filters.paths, (keeper->filters.count + 1) * sizeof *paths);
-    char *path = paths ? strdup(request->path) : NULL;
-    keeper->filters.paths = paths ? paths : keeper->filters.paths;
-    if (path) {
-        keeper->filters.paths[keeper->filters.count++] = path;
+    char *path = strdup(request->path);
+    if (!path || !array_add(&keeper->filters, path)) {
+        free(path);
+        keeper->filters.lost = true;
     }
-    keeper->filters.lost = keeper->filters.lost || !path;
 }
 
 static void paths_clear(struct keeper *keeper)
 {
     for (size_t i = 0; i < keeper->filters.count; i++) {
-        free(keeper->filters.paths[i]);
+        free(keeper->filters.list[i]);
     }
     keeper->filters.count = 0;
     keeper->filters.lost = false;
 }
 
+bool keeper_claims(const struct keeper *keeper, const char *path)
+{
+    size_t i = 0;
+    while (i < keeper->filters.count && !path_behind(path, keeper->filters.list[i])) {
+        i++;
+    }
+    return i < keeper->filters.count;
+}
+
 bool keeper_wants(const struct keeper *keeper, const char *path)
 {
+    bool all = keeper->filters.count == 0;
     for (size_t i = 0; i < keeper->filters.count; i++) {
-        const char *wanted = keeper->filters.paths[i];
-        if (!*wanted || strcmp(path, wanted) == 0 || apply_path_is_below(path, wanted)) {
-            return true;
-        }
+        all = all || !*keeper->filters.list[i];
     }
-    return keeper->filters.count == 0;
+    return all || keeper_claims(keeper, path);
 }
 
 /* --- what a call has changed, and what an undo has put back --- */
@@ -343,34 +349,30 @@ static bool keep_descriptors(struct keeper *keeper, const struct keeper_setup *s
 {
     enum { FIRST = 3, COUNT = 9 };
     int work_fd = openat(AT_FDCWD, setup->work, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    int fds[COUNT] = {setup->socket_fd,
-                      work_fd,
-                      keeper->cow ? WIRE_UPPER_FD : -1,
-                      keeper->cow ? WIRE_LOWER_FD : -1,
-                      setup->cow == WIRE_COW_STORE ? WIRE_STORE_FD : -1,
-                      setup->output_fd,
-                      setup->watch_fd,
-                      setup->greet_fd,
-                      setup->touch_fd};
+    const struct {
+        int *to;
+        int fd;
+    } kept[COUNT] = {
+        {&keeper->socket_fd, setup->socket_fd},
+        {&keeper->work_fd, work_fd},
+        {&keeper->upper_fd, keeper->cow ? WIRE_UPPER_FD : -1},
+        {&keeper->lower_fd, keeper->cow ? WIRE_LOWER_FD : -1},
+        {&keeper->store_fd, setup->cow == WIRE_COW_STORE ? WIRE_STORE_FD : -1},
+        {&keeper->output_fd, setup->output_fd},
+        {&keeper->watch.fd, setup->watch_fd},
+        {&keeper->edits.greet_fd, setup->greet_fd},
+        {&keeper->edits.touch_fd, setup->touch_fd},
+    };
     for (unsigned i = 0; i < COUNT; i++) {
-        fds[i] = fds[i] < 0 ? -1 : fcntl(fds[i], F_DUPFD_CLOEXEC, 64);
+        *kept[i].to = kept[i].fd < 0 ? -1 : fcntl(kept[i].fd, F_DUPFD_CLOEXEC, 64);
     }
     for (unsigned i = 0; i < COUNT; i++) {
-        if (fds[i] >= 0 && dup3(fds[i], (int)(FIRST + i), O_CLOEXEC) < 0) {
+        int *fd = kept[i].to;
+        if (*fd >= 0 && (*fd = dup3(*fd, (int)(FIRST + i), O_CLOEXEC)) < 0) {
             return false;
         }
-        fds[i] = fds[i] < 0 ? -1 : (int)(FIRST + i);
     }
     fd_close_range(FIRST + COUNT, ~0U);
-    keeper->socket_fd = fds[0];
-    keeper->work_fd = fds[1];
-    keeper->upper_fd = fds[2];
-    keeper->lower_fd = fds[3];
-    keeper->store_fd = fds[4];
-    keeper->output_fd = fds[5];
-    keeper->watch.fd = fds[6];
-    keeper->edits.greet_fd = fds[7];
-    keeper->edits.touch_fd = fds[8];
     keeper->seen = keeper->edits.touch_fd >= 0;
     keeper->watch.on = keeper->seen;
     keeper->edits.fd = keeper_is_plain(keeper) ? inotify_init1(IN_NONBLOCK | IN_CLOEXEC) : -1;

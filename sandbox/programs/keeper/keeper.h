@@ -60,14 +60,19 @@ struct edits {
     bool shares; /* some have written to a file that has other names */
 };
 
+/* From the parent of a state to it. */
+struct steps {
+    struct step *list;
+    size_t count;
+    size_t space;
+};
+
 struct state {
     struct state *next;
     uint32_t id;
     uint32_t owner; /* a session */
     struct state *parent;
-    struct step *steps; /* from the parent to this state */
-    size_t count;
-    size_t space;
+    struct steps steps;
     struct edits edits; /* of a workspace that is written through: see edits.h */
     bool open;          /* its call has not ended */
     bool late;          /* what its programs do after its end is not resolved yet */
@@ -147,10 +152,11 @@ struct keeper {
     bool pending_known;
     unsigned pending; /* changes that are not applied */
     struct {
-        char **paths;
+        char **list;
         size_t count;
+        size_t space;
         bool lost; /* there was no memory for one */
-    } filters;     /* of the next request */
+    } filters;     /* paths of the next request */
     struct {
         struct touched *list;
         size_t count;
@@ -196,9 +202,12 @@ struct way {
     struct state *above;
     struct state *to;
 };
-/* Calls fn for each state of the way, in order. back: the state is left, and not come to. */
-typedef void (*way_fn)(void *arg, struct state *state, bool back);
-void way_each(const struct way *way, way_fn fn, void *arg);
+/* The next state of the way; false: there are no more. Starts from {}. */
+struct way_at {
+    struct state *state;
+    bool back; /* it is left, and not come to */
+};
+bool way_next(const struct way *way, struct way_at *at);
 /* switch.c: puts the files back from one state to another. 0; STATES_LOST: more was changed than
  * can be kept; STATES_UNSEEN: or than was checked; -ENOENT: a state is unknown; or -ENOMEM. */
 enum { STATES_LOST = 1, STATES_UNSEEN = 2 };
@@ -206,11 +215,10 @@ int states_switch(struct keeper *keeper, const struct keep_switch *between, put_
 /* The path is no longer what any call has made of it. */
 void states_foreign(struct keeper *keeper, struct record *record);
 
-/* A state, or NULL; and one whose call runs: its code may be quicker than the server's request. */
+/* A state, or NULL. */
 struct state *states_find(const struct keeper *keeper, uint32_t id);
-struct state *states_find_open(struct keeper *keeper, uint32_t id);
-/* The same; or, of a program that an earlier call has left running, that of the session's call
- * which runs now; or, where none does, the earlier call's. NULL: it is not kept. */
+/* One whose call runs; or, of a program that an earlier call has left running, that of the
+ * session's call which runs now; or, where none does, the earlier call's. NULL: it is not kept. */
 struct state *states_find_toucher(struct keeper *keeper, uint32_t id);
 
 /* Whether the workspace is a directory of the user's that is written through: what a scan finds
@@ -232,6 +240,7 @@ void keeper_reply(const struct keeper *keeper, struct wire_reply *reply, const i
                   size_t count);
 /* A memfd with these bytes, or -errno. */
 int keeper_memfd(const struct buf *bytes);
+/* Whether the path is one of these, or lies in one: the call whose end this is has touched it. */
 bool keeper_claims(const struct keeper *keeper, const char *path);
 /* Whether the filters of the request let the path through. */
 bool keeper_wants(const struct keeper *keeper, const char *path);

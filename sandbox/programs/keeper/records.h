@@ -85,6 +85,12 @@ struct record {
     } scratch; /* each for the function that sets it */
 };
 
+struct records {
+    struct record **list;
+    size_t count;
+    size_t space;
+};
+
 /* table.c */
 struct record *record_find(const struct keeper *keeper, const char *path);
 /* Finds or makes it, with a NULL now. NULL: no memory, or too many. */
@@ -95,11 +101,15 @@ void record_drop(struct keeper *keeper, struct record *record);
 int record_compare(const void *one, const void *other);
 /* All records, sorted by it: heap, *ret_count. NULL: no memory. */
 struct record **records_sorted(const struct keeper *keeper, size_t *ret_count);
-/* Calls fn for each; fn may drop the record that it gets. */
-void records_each(struct keeper *keeper, void (*fn)(struct keeper *, struct record *, void *),
-                  void *arg);
-/* For records_each(): it is neither held nor awaited any more. */
-void record_release(struct keeper *keeper, struct record *record, void *arg);
+/* The next of all records, in no order; NULL: there are no more. The one before it may be dropped.
+ */
+struct records_at {
+    uint32_t bucket;
+    struct record *next;
+};
+struct record *records_next(const struct keeper *keeper, struct records_at *at);
+/* None is held or awaited any more. */
+void records_release(const struct keeper *keeper);
 struct version *version_new(enum kind kind);
 /* Makes the version what the facts describe, without a copy. */
 void version_describe(struct version *version, const struct apply_facts *facts);
@@ -126,4 +136,15 @@ enum kind kind_of_mode(uint32_t mode);
 uint32_t table_hash(const char *path);
 /* A list on the heap with count items of that size, where it has space for one more. NULL: no
  * memory, and the list stays. */
-void *list_grow(void *list, size_t count, size_t *space, size_t size);
+void *array_grow(void *list, size_t count, size_t *space, size_t size);
+/* Adds an item to such a list: of a struct with list, count and space. Whether there was memory. */
+#define array_add(to, ...)                                                                         \
+    ({                                                                                             \
+        __typeof__(to) to_ = (to);                                                                 \
+        void *grown_ = array_grow(to_->list, to_->count, &to_->space, sizeof *to_->list);          \
+        if (grown_) {                                                                              \
+            to_->list = grown_;                                                                    \
+            to_->list[to_->count++] = (__VA_ARGS__);                                               \
+        }                                                                                          \
+        grown_ != NULL;                                                                            \
+    })

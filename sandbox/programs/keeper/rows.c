@@ -67,24 +67,19 @@ void rows_add(struct rows *rows, const struct record *record, const struct versi
     if (!rows || hidden_size(record->path) || (directory && !hidden_directory)) {
         return;
     }
-    struct row *list = list_grow(rows->list, rows->count, &rows->space, sizeof *list);
-    if (!list) {
-        return;
-    }
-    rows->list = list;
-    char *path = strdup(record->path);
-    if (path) {
-        rows->list[rows->count++] = (struct row){
-            .path = path,
-            .sign = (char)(from->kind == KIND_NONE ? '+'
-                           : to->kind == KIND_NONE ? '-'
-                                                   : '~'),
-            .is_new_file = from->kind == KIND_NONE && to->kind == KIND_FILE && record->links < 2,
-            .kind = hidden_directory ? KIND_DIRECTORY : to->kind,
-            .links = record->links,
-            .doubt = kind == ROW_DOUBTED,
-            .bytes = to->bytes,
-        };
+    struct row row = {
+        .path = strdup(record->path),
+        .sign = from->kind == KIND_NONE ? '+'
+                : to->kind == KIND_NONE ? '-'
+                                        : '~',
+        .is_new_file = from->kind == KIND_NONE && to->kind == KIND_FILE && record->links < 2,
+        .kind = hidden_directory ? KIND_DIRECTORY : to->kind,
+        .links = record->links,
+        .doubt = kind == ROW_DOUBTED,
+        .bytes = to->bytes,
+    };
+    if (!row.path || !array_add(rows, row)) {
+        free(row.path);
     }
 }
 
@@ -191,17 +186,15 @@ struct outcomes {
 static void outcome_add(struct outcomes *outcomes, const char *path, const struct version *from,
                         struct version *to, const struct edit *edit)
 {
-    struct outcome *list =
-        list_grow(outcomes->list, outcomes->count, &outcomes->space, sizeof *list);
-    char *copy = list ? strdup(path) : NULL;
-    outcomes->list = list ? list : outcomes->list;
-    if (copy) {
-        list[outcomes->count] =
-            (struct outcome){copy,           outcomes->count,
-                             from,           to,
-                             edit->links,    edit->moves && edit->to->kind == KIND_DIRECTORY,
-                             edit->rewritten};
-        outcomes->count++;
+    struct outcome outcome = {.path = strdup(path),
+                              .order = outcomes->count,
+                              .from = from,
+                              .to = to,
+                              .links = edit->links,
+                              .moved = edit->moves && edit->to->kind == KIND_DIRECTORY,
+                              .rewritten = edit->rewritten};
+    if (!outcome.path || !array_add(outcomes, outcome)) {
+        free(outcome.path);
     }
 }
 
@@ -228,7 +221,6 @@ static int compare_outcomes(const void *one, const void *other)
 
 static void add_edit(struct outcomes *outcomes, const struct edit *edit)
 {
-    static struct version none = {.kind = KIND_NONE};
     if (!edit->moves) {
         outcome_add(outcomes, edit->path, edit->from, edit->to, edit);
         return;
@@ -236,7 +228,7 @@ static void add_edit(struct outcomes *outcomes, const struct edit *edit)
     if (edit->to->kind == KIND_DIRECTORY) {
         outcomes_move(outcomes, edit->path, edit->target);
     }
-    outcome_add(outcomes, edit->path, edit->to, &none, edit);
+    outcome_add(outcomes, edit->path, edit->to, edits_none(), edit);
     outcome_add(outcomes, edit->target, edit->from, edit->to, edit);
 }
 
