@@ -315,13 +315,11 @@ static void look_around(const struct memory_watch *watch, struct look *look,
     if (closeness != CLOSE_PAGES) {
         look->all += look->unnamed;
     }
-    const pid_t *pids = NULL;
     bool thorough = closeness != CLOSE_STATUS || looks++ % THOROUGH_EVERY == 0;
-    unsigned count =
-        (thorough ? process_tree_list : process_tree_glance)(watch->processes->root, &pids);
-    for (unsigned i = 0; i < count; i++) {
-        if (!watch_spares(watch->processes, pids[i])) {
-            (void)add_process(look, pids[i], 0);
+    const pid_t *pid = (thorough ? process_tree_list : process_tree_glance)(watch->processes->root);
+    for (; *pid; pid++) {
+        if (!watch_spares(watch->processes, *pid)) {
+            (void)add_process(look, *pid, 0);
         }
     }
     look->beyond = look->all;
@@ -362,12 +360,10 @@ static void end_sessions(struct processes *processes, const struct look *look,
 {
     bool enough = culprit && look->all - culprit->bytes <= limit;
     bool shared = watch_shared(processes);
-    const pid_t *pids = NULL;
-    unsigned count = process_tree_list(processes->root, &pids);
-    for (unsigned i = 0; i < count; i++) {
-        bool is_its = !shared || (culprit && tags_id_of(pids[i]) == culprit->tag);
-        if (!watch_spares(processes, pids[i]) && (is_its || !enough)) {
-            end_process(processes, look, pids[i],
+    for (const pid_t *pid = process_tree_list(processes->root); *pid; pid++) {
+        bool is_its = !shared || (culprit && tags_id_of(*pid) == culprit->tag);
+        if (!watch_spares(processes, *pid) && (is_its || !enough)) {
+            end_process(processes, look, *pid,
                         is_its    ? WIRE_BLAME_ITS_OWN
                         : culprit ? WIRE_BLAME_ANOTHER
                                   : WIRE_BLAME_UNKNOWN);
@@ -545,12 +541,10 @@ bool watch_memory(const struct memory_watch *watch)
  * when no process has any. */
 static bool end_holder(struct processes *processes, struct look *look)
 {
-    const pid_t *pids = NULL;
-    unsigned count = process_tree_list(processes->root, &pids);
     look->owners.count = 0;
-    for (unsigned i = 0; i < count; i++) {
-        if (!watch_spares(processes, pids[i]) && objects_bytes(pids[i]) > 0) {
-            owners_add(&look->owners, tags_id_of(pids[i]), pids[i], objects_bytes(pids[i]));
+    for (const pid_t *pid = process_tree_list(processes->root); *pid; pid++) {
+        if (!watch_spares(processes, *pid) && objects_bytes(*pid) > 0) {
+            owners_add(&look->owners, tags_id_of(*pid), *pid, objects_bytes(*pid));
         }
     }
     const struct owner *culprit = owners_culprit(&look->owners, &(struct owners){});
@@ -560,17 +554,16 @@ static bool end_holder(struct processes *processes, struct look *look)
     return culprit != NULL;
 }
 
-void watch_rank(struct processes *processes, const struct wire_request *request)
+void watch_rank(struct processes *processes, const struct wire_request *request, pid_t)
 {
     static struct look look;
     static struct owners grown;
-    const pid_t *pids = NULL;
     bool is_short = request->tag != 0 && watch_shared(processes);
-    unsigned count = process_tree_list(processes->root, &pids);
+    const pid_t *pids = process_tree_list(processes->root);
     look = (struct look){.closeness = CLOSE_QUEUES, .shared = true};
-    for (unsigned i = 0; is_short && i < count; i++) {
-        if (!watch_spares(processes, pids[i])) {
-            (void)add_process(&look, pids[i], 0);
+    for (const pid_t *pid = pids; is_short && *pid; pid++) {
+        if (!watch_spares(processes, *pid)) {
+            (void)add_process(&look, *pid, 0);
         }
     }
     owners_grow(&look.owners, &grown, look.all / NOISE_PART);
@@ -578,9 +571,9 @@ void watch_rank(struct processes *processes, const struct wire_request *request)
     const struct owner *culprit = owners_culprit(&look.owners, &grown);
     bool was_ranked = processes->fills != 0;
     processes->fills = culprit ? culprit->tag : 0;
-    for (unsigned i = 0; (processes->fills || was_ranked) && i < count; i++) {
-        if (!watch_spares(processes, pids[i])) {
-            watch_offer(processes, pids[i], tags_id_of(pids[i]), /* is_live= */ true);
+    for (const pid_t *pid = pids; (processes->fills || was_ranked) && *pid; pid++) {
+        if (!watch_spares(processes, *pid)) {
+            watch_offer(processes, *pid, tags_id_of(*pid), /* is_live= */ true);
         }
     }
     reply_send(

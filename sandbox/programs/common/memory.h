@@ -1,6 +1,7 @@
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct processes;
 struct wire_request;
@@ -23,7 +24,7 @@ bool watch_memory(const struct memory_watch *watch);
 /* What that has found last; too much while it is far below the limit. */
 uint64_t memory_seen(void);
 /* Where a control group counts: see WIRE_RANK. Responds. */
-void watch_rank(struct processes *processes, const struct wire_request *request);
+void watch_rank(struct processes *processes, const struct wire_request *request, pid_t pid);
 /* The same as watch_memory() for what a control group that counts memory omits: file locks, and in
  * version 1 also sockets: inet_bytes for each. */
 void watch_uncounted(struct processes *processes, uint64_t limit_bytes, uint64_t inet_bytes);

@@ -190,31 +190,26 @@ enum {
  * is NULL. */
 static uint64_t sum_of_fields(pid_t pid, unsigned first, unsigned last, uint64_t *system)
 {
-    enum { STATE = 3 };
-    char text[512];
+    char text[PROC_STAT_BYTES];
     uint64_t sum = 0;
-    const char *at = read_proc(pid, "stat", text, sizeof text) > 0 ? strrchr(text, ')') : NULL;
-    at = at ? strchr(at, ' ') : NULL;
-    for (unsigned field = STATE; at && field <= last; field++) {
-        uint64_t value = field < first ? 0 : strtoul(at, NULL, 10);
+    const char *stat = proc_stat(pid, "stat", text);
+    for (unsigned field = first; field <= last; field++) {
+        uint64_t value = proc_stat_number(stat, field);
         sum += value;
         if (system && (field == SYSTEM || field == CHILDREN_SYSTEM)) {
             *system += value;
         }
-        at = strchr(at + 1, ' ');
     }
     return sum;
 }
 
 uint64_t objects_ticks(const struct processes *processes, uint64_t *ret_system)
 {
-    const pid_t *pids = NULL;
-    unsigned count = process_tree_list(processes->root, &pids);
     /* An exited process counts in the process that reaped it. */
     uint64_t sum = sum_of_fields(processes->outside ? processes->root : getpid(), CHILDREN_USER,
                                  CHILDREN_SYSTEM, ret_system);
-    for (unsigned i = 0; i < count; i++) {
-        sum += sum_of_fields(pids[i], USER, CHILDREN_SYSTEM, ret_system);
+    for (const pid_t *pid = process_tree_list(processes->root); *pid; pid++) {
+        sum += sum_of_fields(*pid, USER, CHILDREN_SYSTEM, ret_system);
     }
     return sum;
 }
@@ -222,14 +217,12 @@ uint64_t objects_ticks(const struct processes *processes, uint64_t *ret_system)
 uint64_t objects_faults(const struct processes *processes)
 {
     static const uint64_t key[2] = {1, 2};
-    const pid_t *pids = NULL;
     struct siphash hash;
     siphash_init(&hash, key);
-    unsigned count = process_tree_list(processes->root, &pids);
     uint64_t all = 0;
-    for (unsigned i = 0; i < count; i++) {
-        const uint64_t one[2] = {(uint64_t)pids[i],
-                                 sum_of_fields(pids[i], MINOR_FAULTS, MAJOR_FAULTS, NULL)};
+    for (const pid_t *pid = process_tree_list(processes->root); *pid; pid++) {
+        const uint64_t one[2] = {(uint64_t)*pid,
+                                 sum_of_fields(*pid, MINOR_FAULTS, MAJOR_FAULTS, NULL)};
         siphash_add(&hash, one, sizeof one);
         all += one[1];
     }
@@ -349,11 +342,10 @@ static uint64_t count_mappings(pid_t pid, const char *status)
 bool objects_has_files(const struct processes *processes, uint64_t most)
 {
     static char status[PROC_STATUS_BYTES];
-    const pid_t *pids = NULL;
-    unsigned count = process_tree_list(processes->root, &pids);
+    const pid_t *pid = process_tree_list(processes->root);
     uint64_t files = 0;
-    for (unsigned i = 0; i < count && files <= most; i++) { /* a line for each takes long */
-        pid_t thread = proc_thread(pids[i]);
+    for (; *pid && files <= most; pid++) { /* a line for each takes long */
+        pid_t thread = proc_thread(*pid);
         if (read_proc(thread, "status", status, sizeof status) > 0) {
             files += count_mappings(thread, status) + parse_field(status, "FDSize:", 0);
         }
@@ -364,15 +356,13 @@ bool objects_has_files(const struct processes *processes, uint64_t most)
 static void begin_look(const struct processes *processes)
 {
     static char status[PROC_STATUS_BYTES];
-    const pid_t *pids = NULL;
-    unsigned count = process_tree_list(processes->root, &pids);
-    for (unsigned i = 0; i < count && fresh->count < PROCESSES; i++) {
-        if (pids[i] == processes->zygote ||
-            read_proc(pids[i], "status", status, sizeof status) == 0) {
+    const pid_t *pid = process_tree_list(processes->root);
+    for (; *pid && fresh->count < PROCESSES; pid++) {
+        if (*pid == processes->zygote || read_proc(*pid, "status", status, sizeof status) == 0) {
             continue;
         }
         pid_t parent = (pid_t)parse_field(status, "PPid:", 0);
-        fresh->entries[fresh->count++] = (struct entry){.pid = pids[i], .parent = parent};
+        fresh->entries[fresh->count++] = (struct entry){.pid = *pid, .parent = parent};
     }
     qsort(fresh->entries, fresh->count, sizeof *fresh->entries, compare);
     look.at = 0;
@@ -389,11 +379,9 @@ static void begin_look(const struct processes *processes)
  * short. */
 static void begin_turn(const struct processes *processes, uint64_t limit)
 {
-    const pid_t *pids = NULL;
-    unsigned count = process_tree_list(processes->root, &pids);
     look.found = 0;
-    for (unsigned i = 0; i < count; i++) {
-        const struct entry *entry = find(fresh, pids[i]);
+    for (const pid_t *pid = process_tree_list(processes->root); *pid; pid++) {
+        const struct entry *entry = find(fresh, *pid);
         look.found += entry ? entry->bytes : 0;
     }
     look.limit = limit;

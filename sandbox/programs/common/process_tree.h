@@ -7,15 +7,15 @@
  * which is a subreaper, so that none can leave by losing its parent (PR_SET_CHILD_SUBREAPER,
  * prctl(2)). */
 
-/* Returns their number; *ret_pids is a static list, valid until the next call. While the tree
- * changes, processes may be missing, but the list is not empty then. Contains neither root itself
- * nor descendants that have exited and are not reaped. */
-unsigned process_tree_list(pid_t root, const pid_t **ret_pids);
+/* Returns a static list that ends with 0 and is valid until the next call. While the tree changes,
+ * processes may be missing, but the list is not empty then. Contains neither root itself nor
+ * descendants that have exited and are not reaped. */
+const pid_t *process_tree_list(pid_t root);
 
 /* The same, cheap on a machine with many processes: reads the children from the parents' tasks. A
  * process whose sibling exits meanwhile may be missing, proc(5), and code can provoke that: use
  * process_tree_list() periodically. May contain processes that have exited. */
-unsigned process_tree_glance(pid_t root, const pid_t **ret_pids);
+const pid_t *process_tree_glance(pid_t root);
 
 /* Whether pid has exited, reaped or not. */
 bool process_tree_ended(pid_t pid);

@@ -30,12 +30,8 @@ struct processes {
     struct watched watched[PROCESSES_WATCHED];
 };
 
-void watch_add(struct processes *processes, const struct wire_request *request);
-void watch_signal(struct processes *processes, const struct wire_request *request);
-/* Responds with how many processes run that code has started. */
-void watch_count(struct processes *processes, const struct wire_request *request);
-/* Responds when no such process is left, however long the kernel takes: see watch_sweep(). */
-void watch_kill_tag(struct processes *processes, const struct wire_request *request);
+/* Serves a request that is about processes, and responds; false: this one is not. */
+bool watch_serve(struct processes *processes, const struct wire_request *request);
 /* Continues unfinished sweeps. Must be called every PROCESSES_SWEEP_MS. Returns whether any
  * remain. */
 bool watch_sweep(struct processes *processes);
@@ -59,5 +55,3 @@ void watch_kill(const struct processes *processes, pid_t pid);
 /* Makes the interpreter of a watched session write a trace of its busy thread. 0, -ESRCH:
  * it has no handler, or -EAGAIN: it sleeps, so it is not what needs memory. */
 int watch_trace(const struct processes *processes, pid_t pid);
-/* Responds with what a watched process does. pid: its number here. */
-void watch_look(const struct processes *processes, const struct wire_request *request, pid_t pid);

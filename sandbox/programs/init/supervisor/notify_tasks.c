@@ -40,11 +40,9 @@ static uint32_t count_threads(pid_t pid)
  * returned from its last fork. */
 static uint32_t count_tasks(const struct notify *notify, pid_t asking, uint64_t now)
 {
-    const pid_t *pids = NULL;
     uint32_t tasks = 0;
-    unsigned count = process_tree_list(notify->settings.root, &pids);
-    for (unsigned i = 0; i < count; i++) {
-        tasks += count_threads(pids[i]);
+    for (const pid_t *pid = process_tree_list(notify->settings.root); *pid; pid++) {
+        tasks += count_threads(*pid);
     }
     for (unsigned i = 0; i < NOTIFY_PENDING; i++) {
         const struct notify_pending *pending = &notify->pending[i];
@@ -143,13 +141,11 @@ static long send_to(const struct notify_call *call, pid_t pid, int number, const
 /* group: 0: all processes but the caller */
 static long send_to_group(const struct notify_call *call, pid_t group, int number)
 {
-    const pid_t *pids = NULL;
     long result = -ESRCH;
-    unsigned count = process_tree_list(call->notify->settings.root, &pids);
-    for (unsigned i = 0; i < count; i++) {
-        bool meant = group ? getpgid(pids[i]) == group : !is_thread_of(pids[i], call->tid);
+    for (const pid_t *pid = process_tree_list(call->notify->settings.root); *pid; pid++) {
+        bool meant = group ? getpgid(*pid) == group : !is_thread_of(*pid, call->tid);
         if (meant) {
-            long r = send_to(call, pids[i], number, NULL);
+            long r = send_to(call, *pid, number, NULL);
             result = result == 0 ? 0 : r;
         }
     }
