@@ -3,7 +3,7 @@
 #include <errno.h>
 
 #include "sandbox/programs/init/init.h"
-#include "sandbox/programs/init/supervisor/notify_call.h"
+#include "sandbox/programs/init/supervisor/notify.h"
 
 #define REFUSED(name)                                                                              \
     long name(const struct notify_call *)                                                          \

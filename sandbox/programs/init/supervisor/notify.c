@@ -22,7 +22,6 @@
 #include "sandbox/policy/landlock_abi.h"
 #include "sandbox/programs/common/proc.h"
 #include "sandbox/programs/init/supervisor/notify.h"
-#include "sandbox/programs/init/supervisor/notify_call.h"
 
 int caller_look(const struct notify_call *call, const char *name, int flags)
 {

@@ -18,7 +18,7 @@
 #include <utime.h>
 
 #include "base/own.h"
-#include "sandbox/programs/init/supervisor/notify_call.h"
+#include "sandbox/programs/init/supervisor/notify.h"
 #include "sandbox/types.h"
 
 /* Without set-user-ID and set-group-ID, which a filter refuses as well. */
@@ -385,17 +385,13 @@ static void forget(struct notify *notify, struct notify_waiting *waiting)
 }
 
 /* Responds later, when there is space. to_fd: taken. */
-static long wait_for_space(const struct notify_call *call, int number, int to_fd)
+static long wait_for_space(const struct notify_call *call, int to_fd)
 {
     struct notify *notify = call->notify;
     for (unsigned i = 0; i < NOTIFY_WAITING; i++) {
         struct notify_waiting *waiting = &notify->waiting[i];
         if (waiting->to_fd < 0) {
-            *waiting = (struct notify_waiting){.id = call->id,
-                                               .listener_fd = call->listener_fd,
-                                               .tid = call->tid,
-                                               .to_fd = to_fd,
-                                               .number = number};
+            *waiting = (struct notify_waiting){*call, to_fd};
             notify->waiting_count++;
             arm(notify);
             return NOTIFY_LATER;
@@ -426,9 +422,8 @@ static long connect_local(const struct notify_call *call, int number, const stru
         return -ECONNREFUSED;
     }
     long result = connect_held(call, number, flags, held_name(to_fd, name));
-    return result == -EAGAIN && !(flags & O_NONBLOCK)
-               ? wait_for_space(call, number, take_fd(&to_fd))
-               : result;
+    return result == -EAGAIN && !(flags & O_NONBLOCK) ? wait_for_space(call, take_fd(&to_fd))
+                                                      : result;
 }
 
 static long connect_inet(const struct notify_call *call, int number, const struct address *address)
@@ -452,7 +447,7 @@ static long connect_inet(const struct notify_call *call, int number, const struc
     long result = connect_held(call, number, flags, egress);
     if (result == -EAGAIN) {
         int to_fd = open(egress, O_PATH | O_CLOEXEC);
-        return to_fd < 0 ? -errno : wait_for_space(call, number, to_fd);
+        return to_fd < 0 ? -errno : wait_for_space(call, to_fd);
     }
     return result;
 }
@@ -483,16 +478,13 @@ void sockets_retry(struct notify *notify)
         if (waiting->to_fd < 0) {
             continue;
         }
-        const struct notify_call call = {.notify = notify,
-                                         .listener_fd = waiting->listener_fd,
-                                         .id = waiting->id,
-                                         .tid = waiting->tid};
-        int flags = socket_flags(&call, waiting->number);
-        long result = flags < 0 ? flags
-                                : connect_held(&call, waiting->number, flags,
-                                               held_name(waiting->to_fd, name));
+        const struct notify_call *call = &waiting->call;
+        int number = (int)call->arguments[0];
+        int flags = socket_flags(call, number);
+        long result =
+            flags < 0 ? flags : connect_held(call, number, flags, held_name(waiting->to_fd, name));
         if (result != -EAGAIN) {
-            notify_respond(&call, result);
+            notify_respond(call, result);
             forget(notify, waiting);
         }
     }
@@ -502,7 +494,7 @@ void sockets_retry(struct notify *notify)
 void sockets_forget(struct notify *notify, int listener_fd)
 {
     for (unsigned i = 0; i < NOTIFY_WAITING; i++) {
-        if (notify->waiting[i].to_fd >= 0 && notify->waiting[i].listener_fd == listener_fd) {
+        if (notify->waiting[i].to_fd >= 0 && notify->waiting[i].call.listener_fd == listener_fd) {
             forget(notify, &notify->waiting[i]);
         }
     }

@@ -17,7 +17,7 @@
 #include "base/parse.h"
 #include "sandbox/programs/common/process_tree.h"
 #include "sandbox/programs/common/tags.h"
-#include "sandbox/programs/init/supervisor/notify_call.h"
+#include "sandbox/programs/init/supervisor/notify.h"
 #include "sandbox/protocol/init_protocol.h"
 
 enum {
