@@ -10,7 +10,6 @@
 #include "base/own.h"
 #include "base/path.h"
 #include "sandbox/programs/apply/apply.h"
-#include "sandbox/programs/apply/work.h"
 #include "sandbox/programs/common/content.h"
 
 /* A name in DIR that was exchanged with a temporary one, also by a process that was killed. */

@@ -15,7 +15,6 @@
 #include "base/fd.h"
 #include "base/own.h"
 #include "sandbox/programs/apply/apply.h"
-#include "sandbox/programs/apply/work.h"
 #include "sandbox/programs/common/content.h"
 
 static int64_t time_ns(const struct statx_timestamp *time)

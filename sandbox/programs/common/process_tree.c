@@ -11,7 +11,6 @@
 
 #include "base/fd.h"
 #include "base/own.h"
-#include "sandbox/programs/common/proc.h"
 #include "sandbox/programs/common/process_tree.h"
 
 size_t read_proc(pid_t pid, const char *name, char *text, size_t size)

@@ -16,11 +16,9 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
-#include "sandbox/programs/common/owners.h"
+#include "sandbox/programs/common/memory.h"
 #include "sandbox/programs/common/process_tree.h"
-#include "sandbox/programs/common/reply.h"
-#include "sandbox/programs/common/tags.h"
-#include "sandbox/programs/common/usage.h"
+#include "sandbox/programs/common/processes.h"
 #include "sandbox/programs/init/init.h"
 
 enum {

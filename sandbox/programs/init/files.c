@@ -20,7 +20,7 @@
 #include "base/fd.h"
 #include "base/own.h"
 #include "base/path.h"
-#include "sandbox/programs/common/reply.h"
+#include "sandbox/programs/common/processes.h"
 #include "sandbox/programs/init/init.h"
 
 enum { SYMLINKS_MOST = 40 }; /* as the kernel, path_resolution(7) */

@@ -16,7 +16,7 @@
 #include "base/fd.h"
 #include "base/own.h"
 #include "sandbox/policy/landlock.h"
-#include "sandbox/programs/common/reply.h"
+#include "sandbox/programs/common/processes.h"
 #include "sandbox/programs/init/init.h"
 #include "sandbox/programs/roles.h"
 #include "sandbox/protocol/packet.h"

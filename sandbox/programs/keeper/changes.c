@@ -16,8 +16,6 @@
 #include "base/path.h"
 #include "base/quote.h"
 #include "sandbox/programs/common/content.h"
-#include "sandbox/programs/keeper/changes.h"
-#include "sandbox/programs/keeper/diff.h"
 #include "sandbox/programs/keeper/keeper.h"
 #include "sandbox/programs/keeper/patch.h"
 #include "sandbox/protocol/change_record.h"

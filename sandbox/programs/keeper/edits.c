@@ -13,7 +13,7 @@
 #include "base/own.h"
 #include "base/path.h"
 #include "sandbox/programs/keeper/edits.h"
-#include "sandbox/programs/keeper/scan.h"
+#include "sandbox/programs/keeper/keeper.h"
 
 void edit_free(struct keeper *keeper, struct edit *edit)
 {

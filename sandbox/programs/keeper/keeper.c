@@ -15,11 +15,9 @@
 #include "base/fd.h"
 #include "base/own.h"
 #include "base/path.h"
-#include "sandbox/programs/keeper/changes.h"
 #include "sandbox/programs/keeper/edits.h"
 #include "sandbox/programs/keeper/keeper.h"
-#include "sandbox/programs/keeper/place.h"
-#include "sandbox/programs/keeper/rows.h"
+#include "sandbox/programs/keeper/records.h"
 #include "sandbox/programs/roles.h"
 #include "sandbox/protocol/packet.h"
 

@@ -4,9 +4,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "sandbox/programs/keeper/place.h"
 #include "sandbox/programs/keeper/records.h"
-#include "sandbox/programs/keeper/scan.h"
 #include "sandbox/protocol/apply_journal.h"
 #include "sandbox/protocol/init_protocol.h"
 
@@ -244,3 +242,20 @@ int keeper_memfd(const struct buf *bytes);
 bool keeper_claims(const struct keeper *keeper, const char *path);
 /* Whether the filters of the request let the path through. */
 bool keeper_wants(const struct keeper *keeper, const char *path);
+
+/* --- changes.c: with --cow --- */
+
+/* How many changes have a line in a list. Notices changes of the user's only where code has changed
+ * something too. */
+unsigned changes_count(struct keeper *keeper);
+void changes_list(struct keeper *keeper, const struct wire_request *request);
+void changes_discard(struct keeper *keeper, const struct wire_request *request);
+void changes_collect(struct keeper *keeper, const struct wire_request *request);
+void changes_applied(struct keeper *keeper, const struct wire_request *request);
+
+/* --- the base: facts of the user's files that outlive the server, in a file of the store --- */
+
+/* Makes records of what is kept, without a version; base_loaded() drops what no scan has found. */
+void base_load(struct keeper *keeper);
+void base_loaded(struct keeper *keeper);
+void base_note(const struct keeper *keeper, const struct record *record);

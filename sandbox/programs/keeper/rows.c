@@ -1,6 +1,5 @@
 /* The files that a call has changed, as its status line names them: none below hidden directories
  * except that there is a new one, and many new files of one directory as one row. */
-#include "sandbox/programs/keeper/rows.h"
 
 #include <stdio.h>
 #include <stdlib.h>

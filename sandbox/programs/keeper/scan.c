@@ -22,10 +22,8 @@
 #include "base/own.h"
 #include "base/parse.h"
 #include "base/path.h"
-#include "sandbox/programs/keeper/changes.h"
 #include "sandbox/programs/keeper/edits.h"
 #include "sandbox/programs/keeper/keeper.h"
-#include "sandbox/programs/keeper/scan.h"
 
 /* --- whether a scan is needed --- */
 

@@ -11,7 +11,6 @@
 #include "base/path.h"
 #include "sandbox/programs/keeper/edits.h"
 #include "sandbox/programs/keeper/keeper.h"
-#include "sandbox/programs/keeper/scan.h"
 
 /* --- the tree --- */
 

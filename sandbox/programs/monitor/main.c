@@ -19,10 +19,8 @@
 #include <unistd.h>
 
 #include "sandbox/programs/common/memory.h"
-#include "sandbox/programs/common/proc.h"
 #include "sandbox/programs/common/process_tree.h"
 #include "sandbox/programs/common/processes.h"
-#include "sandbox/programs/common/reply.h"
 #include "sandbox/programs/roles.h"
 #include "sandbox/protocol/packet.h"
 

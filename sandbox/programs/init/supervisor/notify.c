@@ -20,7 +20,7 @@
 #include "base/own.h"
 #include "base/parse.h"
 #include "sandbox/policy/landlock_abi.h"
-#include "sandbox/programs/common/proc.h"
+#include "sandbox/programs/common/process_tree.h"
 #include "sandbox/programs/init/supervisor/notify.h"
 
 int caller_look(const struct notify_call *call, const char *name, int flags)

@@ -16,7 +16,7 @@
 #include "base/own.h"
 #include "base/parse.h"
 #include "sandbox/programs/common/process_tree.h"
-#include "sandbox/programs/common/tags.h"
+#include "sandbox/programs/common/processes.h"
 #include "sandbox/programs/init/supervisor/notify.h"
 #include "sandbox/protocol/init_protocol.h"
 

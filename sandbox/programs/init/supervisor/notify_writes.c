@@ -13,9 +13,9 @@
 #include "base/fd.h"
 #include "base/own.h"
 #include "base/path.h"
-#include "sandbox/programs/common/tags.h"
+#include "sandbox/programs/common/processes.h"
 #include "sandbox/programs/init/supervisor/notify.h"
-#include "sandbox/protocol/touch.h"
+#include "sandbox/protocol/keeper_protocol.h"
 
 enum { NONE = -1, OUTSIDE = 1, LINKS_MOST = 40 /* as the kernel follows, path_resolution(7) */ };
 

@@ -6,9 +6,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "sandbox/programs/keeper/changes.h"
 #include "sandbox/programs/keeper/keeper.h"
-#include "sandbox/programs/keeper/rows.h"
 #include "tests/unit/temp.h"
 #include "tests/unit/unit.h"
 
