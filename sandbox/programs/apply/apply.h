@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
+#include "base/fd.h"
 #include "sandbox/protocol/apply_journal.h"
 
 /* Parts of the applying process. Results: 0, -errno, or a positive enum apply_status. */
@@ -130,6 +131,12 @@ struct work {
     bool same_mode; /* and the mode */
 };
 
+/* Whether somebody would write on into DIR's file if that was removed. */
+static inline bool work_is_written(const struct work *work)
+{
+    return fd_is_written_at(work->dir_fd, work->name, work->target.facts.mode) > 0;
+}
+
 /* --- item.c --- */
 
 /* Whether DIR's file is the one that the change began with. Where another item has replaced or
@@ -141,8 +148,6 @@ int work_check_source(const struct work *work);
 size_t work_read_link(int dir_fd, const char *name, char text[APPLY_PATH_BYTES]);
 /* Opens DIR's regular file for reading: the one that was found. -1: it cannot be read. */
 int work_open_target(const struct work *work);
-/* Whether somebody would write on into a file that is removed. */
-bool work_is_written(int dir_fd, const char *name, const struct apply_facts *facts);
 
 /* --- place.c --- */
 

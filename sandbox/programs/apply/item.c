@@ -231,11 +231,6 @@ static bool has_content(const struct work *work)
     return fd >= 0 && content_equal(work->source_fd, fd, source->bytes) == 1;
 }
 
-bool work_is_written(int dir_fd, const char *name, const struct apply_facts *facts)
-{
-    return fd_is_written_at(dir_fd, name, facts->mode) > 0;
-}
-
 /* Whether the item can be carried out, as far as can be seen before: 0, or what becomes of it. */
 static int check(struct work *work)
 {
@@ -259,8 +254,7 @@ static int check(struct work *work)
         return APPLY_CONFLICT;
     }
     /* A name that is exchanged, and again, would be a change of the user's from then on. */
-    bool stays = work->same || !work_is_written(work->dir_fd, work->name, &work->target.facts);
-    return stays ? 0 : APPLY_WRITTEN;
+    return !work->same && work_is_written(work) ? APPLY_WRITTEN : 0;
 }
 
 static void work_begin(struct work *work, struct apply_run *run, uint32_t index)

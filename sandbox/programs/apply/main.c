@@ -48,14 +48,6 @@ bool apply_is_wanted(void)
     return must_end || poll(&polled, 1, 0) <= 0 || !(polled.revents & (POLLHUP | POLLERR));
 }
 
-/* A limit of file sizes (RLIMIT_FSIZE) is then EFBIG and ends one item. */
-static void ignore_signals(void)
-{
-    for (int signal = 1; signal < 32; signal++) {
-        (void)sigaction(signal, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
-    }
-}
-
 /* Keeps of root's capabilities those for files of other owners, leases too; FSETID for the
  * set-group-id bit of shared directories, inode(7). 0 or -errno */
 static int drop_capabilities(bool *ret_gives_away)
@@ -215,25 +207,13 @@ static bool may_hold(const struct apply_item *item)
     if (!S_ISREG(item->source.mode) || item->source.bytes == 0) {
         return false;
     }
-    switch ((enum apply_status)item->status) {
-    case APPLY_TO_DO:
+    if (item->status == APPLY_TO_DO) {
         return !apply_is_in_way(item) && !apply_shortens(item);
-    case APPLY_ODD:
-    case APPLY_CONFLICT:
-        return item->before.mode == 0 || item->before.inode == APPLY_UNKNOWN;
-    case APPLY_REFUSED: /* see find_rest() */
-    case APPLY_DONE:
-    case APPLY_SAME:
-        return false;
-    case APPLY_BUSY:
-    case APPLY_FULL:
-    case APPLY_WRITTEN:
-    case APPLY_LAST:
-    case APPLY_FAILED:
-    case APPLY_STATUS_COUNT:
-    default:
-        return true;
     }
+    if (item->status == APPLY_ODD || item->status == APPLY_CONFLICT) {
+        return item->before.mode == 0 || item->before.inode == APPLY_UNKNOWN;
+    }
+    return item->status > APPLY_SAME && item->status != APPLY_REFUSED; /* see find_rest() */
 }
 
 /* Finds what is left for which deletions wait, and what makes a file shorter. A new file that must
@@ -281,16 +261,10 @@ static bool is_its_turn(const struct apply_item *item, enum pass pass)
     if (item->status != APPLY_TO_DO || is_deletion(item)) {
         return false;
     }
-    switch (pass) {
-    case PASS_OBJECTS:
-        return apply_is_of_git(item) && strstr(item->path, "/objects");
-    case PASS_LAST:
-        return !S_ISDIR(item->source.mode);
-    case PASS_MORE:
-    case PASS_REST:
-    default:
-        return !apply_is_in_way(item) && (pass == PASS_REST || !apply_shortens(item));
-    }
+    return pass == PASS_OBJECTS ? apply_is_of_git(item) && strstr(item->path, "/objects")
+           : pass == PASS_LAST
+               ? !S_ISDIR(item->source.mode)
+               : !apply_is_in_way(item) && (pass == PASS_REST || !apply_shortens(item));
 }
 
 /* Makes the next files, from this item on, and new directories, into which they come: one flush of
@@ -380,7 +354,6 @@ int apply_main(void)
 {
     static struct apply_run run;
     struct apply_reply reply = {};
-    ignore_signals();
     (void)umask(0);
     if (!apply_is_wanted()) {
         return 1;

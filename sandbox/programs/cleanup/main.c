@@ -308,9 +308,6 @@ int cleanup_main(void)
     bool served = true;
     bool left = false;
     int pause_ms = 1;
-    for (int signal = 1; signal < 32; signal++) {
-        (void)sigaction(signal, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
-    }
     while (served || left) {
         struct pollfd polled = {.fd = served ? CLEANUP_FD : -1, .events = POLLIN};
         if (poll(&polled, 1, left ? pause_ms : -1) == 1) {

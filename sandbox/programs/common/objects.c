@@ -50,7 +50,7 @@ enum {
 
 #define EPOLL "anon_inode:[eventpoll]" /* proc(5) */
 
-enum { WORD = 8, LOCKS = 0, ITEMS, WORDS }; /* prefixes of lines in fdinfo */
+enum { LOCKS, ITEMS, WORDS }; /* prefixes of lines in fdinfo */
 
 struct entry {
     pid_t pid;
@@ -131,48 +131,38 @@ uint64_t objects_all_bytes(void)
 struct lines {
     const char *const *words;
     uint64_t counts[WORDS];
-    char begin[WORD + 1]; /* of a line, which may have begun in the previous part */
-    size_t length;
-    size_t size; /* of all parts */
+    size_t size; /* of all */
 };
-
-static void count_part(struct lines *lines, const char *text, size_t size)
-{
-    lines->size += size;
-    for (size_t i = 0; i < size; i++) {
-        if (text[i] != '\n') {
-            if (lines->length < WORD) {
-                lines->begin[lines->length++] = text[i];
-            }
-            continue;
-        }
-        lines->begin[lines->length] = '\0';
-        for (unsigned w = 0; w < WORDS; w++) {
-            const char *word = lines->words[w];
-            lines->counts[w] += strncmp(lines->begin, word, strlen(word)) == 0;
-        }
-        lines->length = 0;
-    }
-}
 
 /* The largest that any scan has seen: nothing else is known of one that is gone or in transit in a
  * message. */
 static size_t largest_fdinfo;
 static uint64_t most_items;
 
+static bool begins(const char *text, const char *word)
+{
+    return strncmp(text, word, strlen(word)) == 0;
+}
+
 /* Counts lines of a file of /proc/PID by their prefixes. False: it cannot be read. */
 static bool count_lines(pid_t pid, const char *name, struct lines *lines)
 {
-    static char text[PART];
+    static char buffer[PART];
     char path[64];
+    defer_free char *line = NULL;
+    size_t space = 0;
     ssize_t size = 0;
     (void)snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
-    defer_close int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
+    defer_fclose FILE *file = fopen(path, "re");
+    if (!file) {
         return false;
     }
-    while ((size = read(fd, text, sizeof text)) > 0) {
-        count_part(lines, text, (size_t)size);
+    (void)setvbuf(file, buffer, _IOFBF, sizeof buffer);
+    while ((size = getline(&line, &space, file)) > 0) {
+        lines->size += (size_t)size;
+        for (unsigned w = 0; w < WORDS; w++) {
+            lines->counts[w] += begins(line, lines->words[w]);
+        }
     }
     return true;
 }
@@ -229,11 +219,6 @@ uint64_t objects_faults(const struct processes *processes)
     }
     static uint64_t uncounted;
     return all > 0 ? siphash_sum(&hash) : ++uncounted; /* gVisor counts none */
-}
-
-static bool begins(const char *text, const char *word)
-{
-    return strncmp(text, word, strlen(word)) == 0;
 }
 
 /* For a file of /proc: the buffer of its last read. fdinfo is one record, in a buffer that doubles

@@ -12,7 +12,6 @@
 #include <string.h>
 #include <sys/statvfs.h>
 #include <sys/vfs.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/limits.h"

@@ -460,29 +460,23 @@ static void open_write(const struct init *, const struct wire_request *request)
     }
 }
 
-static struct apply_facts facts_at(int dir_fd, const char *name)
-{
-    struct stat st;
-    return fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 ? apply_facts_of(&st)
-                                                                : (struct apply_facts){};
-}
-
 /* Gives the file its name, if what has the name is what is expected: somebody may have saved
  * another one meanwhile. 0 or an errno value */
 static int exchange(const struct pending *p, const struct apply_facts *expected)
 {
-    struct apply_facts made = facts_at(p->dir_fd, p->temporary);
+    struct apply_facts made = apply_facts_in(p->dir_fd, p->temporary);
     struct apply_facts have = {};
     if (syscall(SYS_renameat2, p->dir_fd, p->temporary, p->dir_fd, p->name, RENAME_EXCHANGE) < 0) {
         return errno;
     }
-    have = facts_at(p->dir_fd, p->temporary);
+    have = apply_facts_in(p->dir_fd, p->temporary);
     if (apply_facts_equal_moved(&have, expected)) {
         (void)unlinkat(p->dir_fd, p->temporary, 0);
         return 0;
     }
     (void)syscall(SYS_renameat2, p->dir_fd, p->temporary, p->dir_fd, p->name, RENAME_EXCHANGE);
-    if (facts_at(p->dir_fd, p->temporary).inode != made.inode) { /* they have done so once more */
+    if (apply_facts_in(p->dir_fd, p->temporary).inode !=
+        made.inode) { /* they have done so once more */
         (void)renameat(p->dir_fd, p->temporary, p->dir_fd, p->name);
     }
     return ESTALE;

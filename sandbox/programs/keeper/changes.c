@@ -174,9 +174,8 @@ static void compare_all(struct keeper *keeper, struct record *const *list, size_
         struct apply_facts lower = list[i]->cow.compared_to;
         /* What code writes to a mapping that it has used before changes no facts. */
         list[i]->cow.compared = list[i]->cow.compared && !(look && S_ISREG(list[i]->facts.mode));
-        if ((look || !list[i]->cow.compared) &&
-            place_look(keeper->lower_fd, list[i]->path, &lower, NULL) < 0) {
-            lower = (struct apply_facts){};
+        if (look || !list[i]->cow.compared) {
+            lower = place_facts(keeper->lower_fd, list[i]->path);
         }
         compare(keeper, list[i], &lower);
     }
@@ -206,10 +205,9 @@ unsigned changes_count(struct keeper *keeper)
  * carried out, for a conflict, or because code puts the file back meanwhile. */
 static bool is_there(const struct keeper *keeper, const char *path)
 {
-    struct apply_facts facts;
     const struct record *record = record_find(keeper, path);
     return record ? record->facts.mode != 0 || record->cow.compared_to.mode != 0
-                  : place_look(keeper->lower_fd, path, &facts, NULL) == 0 && facts.mode != 0;
+                  : place_facts(keeper->lower_fd, path).mode != 0;
 }
 
 struct inside {
@@ -561,9 +559,9 @@ static void note_above(const struct keeper *keeper, struct apply_item *item)
 {
     char above[KEEPER_PATH_BYTES];
     for (const char *slash = strchr(item->path, '/'); slash; slash = strchr(slash + 1, '/')) {
-        struct apply_facts facts;
         (void)snprintf(above, sizeof above, "%.*s", (int)(slash - item->path), item->path);
-        if (place_look(keeper->lower_fd, above, &facts, NULL) < 0 || !S_ISDIR(facts.mode)) {
+        struct apply_facts facts = place_facts(keeper->lower_fd, above);
+        if (!S_ISDIR(facts.mode)) {
             break;
         }
         item->parent = facts.inode;

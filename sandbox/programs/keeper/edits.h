@@ -66,19 +66,17 @@ static inline const char *edit_place(const struct edit *edit)
 /* A session has said what it will do. */
 void edits_touch(struct keeper *keeper, const struct wire_touch *touch);
 /* A call begins: what it may write to through what earlier ones have left open is an edit. */
-unsigned edits_held(const struct keeper *keeper); /* how many files these may be */
 void edits_begin(struct keeper *keeper, struct state *state);
 /* Reads what inotify reports. */
 void edits_follow(struct keeper *keeper);
-/* The state's call has ended. What its programs still have open may change until the next one. */
-void edits_end(struct keeper *keeper, struct state *state);
+/* The state's call has ended. What its programs still have open may change until the next one;
+ * finally: nothing of it changes any more. */
+void edits_end(struct keeper *keeper, struct state *state, bool finally);
 /* Resolves what a thread was about to do when its call ended, and has not done. Returns whether
  * some may still come. */
 bool edits_land(struct keeper *keeper);
 /* What programs have done after the end of the owner's calls is theirs. */
 void states_resolve_late(struct keeper *keeper, uint32_t owner);
-/* Nothing of the state's changes any more. */
-void edits_resolve_late(struct keeper *keeper, struct state *state);
 enum { EDITS_LEFT = 256 }; /* each is compared with each file that may go */
 /* What becomes of the edits of a way. */
 struct edits_outcome {
@@ -116,8 +114,6 @@ void edits_rows(const struct edits *edits, struct rows *rows);
 /* --- inside of edits*.c: the edits of calls that run, by what inotify reports of their names ---
  */
 
-/* What is at path; mode 0: nothing. */
-struct apply_facts edits_facts_at(const struct keeper *keeper, const char *path);
 /* Watches the directory that path is in. Returns its number, -1: not watched, and its inode. */
 int edits_watch(struct keeper *keeper, const char *path, uint64_t *ret_inode);
 /* From here on events at the edit's name are about it; until it is resolved. */

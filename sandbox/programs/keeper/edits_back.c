@@ -157,13 +157,11 @@ static bool is_content(const struct version *version)
  * something is lost, for calls that came before too. */
 static void leave(struct edits_outcome *outcome, const char *path, const struct version *version)
 {
-    struct apply_facts facts;
     if (!is_content(version) ||
         (outcome->keeper->edits.lost_ns == 0 && edits_have_made(outcome->keeper, version))) {
         return; /* nothing of the user's */
     }
-    if (version->kept && place_look(outcome->keeper->work_fd, path, &facts, NULL) == 0 &&
-        facts.mode) {
+    if (version->kept && place_facts(outcome->keeper->work_fd, path).mode) {
         add_left(outcome, version);
         return;
     }
@@ -332,12 +330,11 @@ static bool is_blocked(const struct trial *trial, const char *path)
     char above[KEEPER_PATH_BYTES];
     (void)snprintf(above, sizeof above, "%s", path);
     while (path_cut_last(above)) {
-        struct apply_facts facts;
         const struct record *record = record_find(trial->keeper, above);
         if (record && record->scratch.goal && record->scratch.goal->kind != KIND_NONE) {
             return record->scratch.goal->kind != KIND_DIRECTORY;
         }
-        (void)place_look(trial->keeper->work_fd, above, &facts, NULL);
+        struct apply_facts facts = place_facts(trial->keeper->work_fd, above);
         if (facts.mode && !(record && record->scratch.goal)) {
             return !S_ISDIR(facts.mode);
         }
@@ -485,14 +482,12 @@ static void begin(struct keeper *keeper, struct edit *edit, bool back)
 {
     enum kind kind = wanted(edit, back)->kind;
     bool comes = edit->moves || (kind != KIND_NONE && kind != KIND_DIRECTORY);
-    struct record *record = comes ? record_get(keeper, edit->path) : NULL;
-    struct record *target = comes ? record_get(keeper, edit_place(edit)) : NULL;
     edit->fate = edit->unsure ? PUT_STAYS : PUT_BACK;
-    if (record) {
-        record->scratch.awaits = true;
-    }
-    if (target) {
-        target->scratch.awaits = true;
+    for (unsigned i = 0; comes && i <= edit->moves; i++) {
+        struct record *record = record_get(keeper, i ? edit->target : edit->path);
+        if (record) {
+            record->scratch.awaits = true;
+        }
     }
 }
 
@@ -603,7 +598,7 @@ static struct record *mention(struct edits_outcome *outcome, const char *path)
         return NULL;
     }
     record->scratch.mark = 1 + PUT_BACK;
-    (void)place_look(outcome->keeper->work_fd, path, &record->found, NULL);
+    record->found = place_facts(outcome->keeper->work_fd, path);
     return record;
 }
 
@@ -620,9 +615,8 @@ void edits_outcome_tell(struct edits_outcome *outcome, put_fn done, void *arg)
 {
     for (size_t i = 0; i < outcome->records.count; i++) {
         struct record *record = outcome->records.list[i];
-        struct apply_facts facts;
         enum put put = (enum put)(record->scratch.mark - 1);
-        (void)place_look(outcome->keeper->work_fd, record->path, &facts, NULL);
+        struct apply_facts facts = place_facts(outcome->keeper->work_fd, record->path);
         /* What came and went in between is not worth a name. */
         if (!put_is_back(put) || !apply_facts_alike(&facts, &record->found)) {
             done(arg, put, record);
@@ -640,8 +634,7 @@ void edits_outcome_tell(struct edits_outcome *outcome, put_fn done, void *arg)
 /* The version is at path now. */
 static void see_at(struct keeper *keeper, const char *path, struct version *version)
 {
-    struct apply_facts facts;
-    (void)place_look(keeper->work_fd, path, &facts, NULL);
+    struct apply_facts facts = place_facts(keeper->work_fd, path);
     version_seen_as(keeper, version, &facts);
 }
 
@@ -793,13 +786,11 @@ static void carry_out_now(struct edits_outcome *outcome, struct edit *edit)
 
 static void count_turn(struct edits_outcome *outcome, const struct edit *edit, int by)
 {
-    struct record *record = record_get(outcome->keeper, edit->path);
-    struct record *target = edit->moves ? record_get(outcome->keeper, edit->target) : NULL;
-    if (record) {
-        record->scratch.turns += (unsigned)by;
-    }
-    if (target) {
-        target->scratch.turns += (unsigned)by;
+    for (unsigned i = 0; i <= edit->moves; i++) {
+        struct record *record = record_get(outcome->keeper, i ? edit->target : edit->path);
+        if (record) {
+            record->scratch.turns += (unsigned)by;
+        }
     }
 }
 

@@ -27,7 +27,7 @@ void keeper_reply(const struct keeper *keeper, struct wire_reply *reply, const i
     reply->event = WIRE_RESPONSE;
     reply->kept.watched = keeper->watch.on;
     reply->kept.blind = keeper->too_many && keeper_is_plain(keeper);
-    reply->kept.held = edits_held(keeper) + (uint32_t)keeper->touched.count;
+    reply->kept.held = keeper->edits.held_count + (uint32_t)keeper->touched.count;
     reply->kept.left_out = keeper->left_out;
     if (reply->id != 0 &&
         packet_send(keeper->socket_fd, reply, wire_reply_size(reply), fds, count, 0) < 0) {
@@ -89,7 +89,7 @@ bool keeper_wants(const struct keeper *keeper, const char *path)
 
 struct telling {
     struct keeper *keeper;
-    struct rows *rows;
+    struct rows rows;
     struct buf text; /* items: a letter, the name, a NUL */
     struct wire_kept kept;
 };
@@ -108,7 +108,7 @@ static void tell_change(void *arg, const struct record *record, const struct ver
     const struct keeper *keeper = telling->keeper;
     bool plain = keeper_is_plain(keeper);
     telling->kept.changed++;
-    rows_add(telling->rows, record, from,
+    rows_add(&telling->rows, record, from,
              plain && !keeper_claims(keeper, record->path) ? ROW_DOUBTED : ROW_SURE);
     if (!plain && !record->now->kept && record->now->kind == KIND_FILE) {
         tell_name(telling, WIRE_KEPT_UNKEPT, record->path, &telling->kept.unkept);
@@ -130,7 +130,7 @@ static void tell_edits(struct telling *telling, const struct state *state)
         for (size_t i = 0; i < state->edits.count; i++) {
             telling->kept.changed += state->edits.list[i]->from != state->edits.list[i]->to;
         }
-        edits_rows(&state->edits, telling->rows);
+        edits_rows(&state->edits, &telling->rows);
     }
 }
 
@@ -140,21 +140,17 @@ static void tell_put(void *arg, enum put put, const struct record *record)
     if (put == PUT_FOR_GOOD) {
         tell_name(telling, WIRE_KEPT_UNKEPT, record->path, &telling->kept.unkept);
     }
-    if (put_is_back(put)) {
-        struct apply_facts facts;
-        (void)place_look(telling->keeper->work_fd, record->path, &facts, NULL);
-        telling->kept.applied += record->cow.applied;
-        if (put == PUT_CLOSED) {
-            tell_name(telling, WIRE_KEPT_CLOSED, record->path, &telling->kept.closed);
-        } else if (facts.mode) {
-            tell_name(telling, WIRE_KEPT_BACK, record->path, &telling->kept.back);
-        } else {
-            tell_name(telling, WIRE_KEPT_GONE, record->path, &telling->kept.gone);
-        }
-    } else if (put == PUT_STAYS) {
+    telling->kept.applied += put_is_back(put) && record->cow.applied;
+    if (put == PUT_STAYS) {
         tell_name(telling, WIRE_KEPT_STAYS, record->path, &telling->kept.stays);
-    } else {
+    } else if (put == PUT_MISSED) {
         tell_name(telling, WIRE_KEPT_MISSED, record->path, &telling->kept.missed);
+    } else if (put == PUT_CLOSED) {
+        tell_name(telling, WIRE_KEPT_CLOSED, record->path, &telling->kept.closed);
+    } else if (place_facts(telling->keeper->work_fd, record->path).mode) {
+        tell_name(telling, WIRE_KEPT_BACK, record->path, &telling->kept.back);
+    } else {
+        tell_name(telling, WIRE_KEPT_GONE, record->path, &telling->kept.gone);
     }
 }
 
@@ -172,10 +168,10 @@ static void tell(struct telling *telling, const struct wire_request *request, in
 
 static void end(struct keeper *keeper, const struct wire_request *request)
 {
-    struct telling telling = {.keeper = keeper, .rows = rows_new(), .text = BUF_EMPTY};
+    struct telling telling = {.keeper = keeper, .text = BUF_EMPTY};
     int r = states_end(keeper, &request->end, tell_change, &telling);
     tell_edits(&telling, states_find(keeper, request->end.to));
-    telling.kept.rows_more = rows_tell(telling.rows, &telling.text);
+    telling.kept.rows_more = rows_tell(&telling.rows, &telling.text);
     tell(&telling, request, r);
 }
 
@@ -190,9 +186,37 @@ static void switch_states(struct keeper *keeper, const struct wire_request *requ
 
 /* --- the process --- */
 
+static void begin(struct keeper *keeper, const struct wire_request *request)
+{
+    keeper_error(keeper, request, states_begin(keeper, &request->begin));
+}
+
+static void note(struct keeper *keeper, const struct wire_request *request)
+{
+    states_note_path(keeper, request->path);
+    keeper_error(keeper, request, 0);
+}
+
+static void keep(struct keeper *keeper, const struct wire_request *request)
+{
+    states_keep(keeper, &request->states);
+    keeper_error(keeper, request, 0);
+}
+
 static void dispatch(struct keeper *keeper, const struct wire_request *request)
 {
-    enum keep_op op = (enum keep_op)request->op;
+    static void (*const serve[])(struct keeper *, const struct wire_request *) = {
+        [KEEP_BEGIN] = begin,
+        [KEEP_END] = end,
+        [KEEP_NOTE] = note,
+        [KEEP_SWITCH] = switch_states,
+        [KEEP_STATES] = keep,
+        [KEEP_LIST] = changes_list,
+        [KEEP_DISCARD] = changes_discard,
+        [KEEP_COLLECT] = changes_collect,
+        [KEEP_APPLIED] = changes_applied,
+    };
+    uint32_t op = request->op;
     keeper->fresh_ns = request->fresh_ns;
     bool filters = op == KEEP_LIST || op == KEEP_DISCARD || op == KEEP_COLLECT;
     if (filters && keeper->filters.lost) { /* fewer paths could mean all */
@@ -200,42 +224,14 @@ static void dispatch(struct keeper *keeper, const struct wire_request *request)
         paths_clear(keeper);
         return;
     }
-    switch (op) {
-    case KEEP_PATH:
+    if (op == KEEP_PATH) {
         paths_add(keeper, request);
         return;
-    case KEEP_BEGIN:
-        keeper_error(keeper, request, states_begin(keeper, &request->begin));
-        break;
-    case KEEP_END:
-        end(keeper, request);
-        break;
-    case KEEP_NOTE:
-        states_note_path(keeper, request->path);
-        keeper_error(keeper, request, 0);
-        break;
-    case KEEP_SWITCH:
-        switch_states(keeper, request);
-        break;
-    case KEEP_STATES:
-        states_keep(keeper, &request->states);
-        keeper_error(keeper, request, 0);
-        break;
-    case KEEP_LIST:
-        changes_list(keeper, request);
-        break;
-    case KEEP_DISCARD:
-        changes_discard(keeper, request);
-        break;
-    case KEEP_COLLECT:
-        changes_collect(keeper, request);
-        break;
-    case KEEP_APPLIED:
-        changes_applied(keeper, request);
-        break;
-    default:
+    }
+    if (op < sizeof serve / sizeof *serve) {
+        serve[op](keeper, request);
+    } else {
         keeper_error(keeper, request, -ENOSYS);
-        break;
     }
     paths_clear(keeper);
 }

@@ -2,10 +2,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 #include "sandbox/programs/keeper/records.h"
-#include "sandbox/protocol/apply_journal.h"
 #include "sandbox/protocol/init_protocol.h"
 
 /* The keeper: a process of the sandbox beside init. It knows what each file of the workspace was
@@ -83,6 +81,13 @@ struct state {
     bool unseen; /* not all files were checked before and after it */
 };
 
+/* A file that a call has left open. */
+struct held {
+    char *path;
+    uint32_t owner;
+    bool shared; /* the user could write to it at the same moment */
+};
+
 struct keeper {
     int socket_fd;
     int work_fd;  /* the workspace, as code sees it */
@@ -97,13 +102,10 @@ struct keeper {
         struct {
             struct toucher by;
             uint32_t state;
-            char *place; /* or NULL */
-        } threads[256];  /* what each has touched last, by its number */
-        struct {
-            char *path;
-            uint32_t owner;
-            bool shared;         /* the user could write to it at the same moment */
-        } held[KEEPER_HELD];     /* files that calls left open: see edits_begin() */
+            char *place;               /* or NULL */
+        } threads[256];                /* what each has touched last, by its number */
+        struct held held[KEEPER_HELD]; /* files that calls left open: see edits_begin() */
+        unsigned held_count;
         const uint32_t *answers; /* see keeper_setup */
         struct toucher by;       /* that touches something now */
         int first;               /* numbers of the directories that inotify watches */

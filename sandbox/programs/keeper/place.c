@@ -52,6 +52,13 @@ int place_look(int root_fd, const char *path, struct apply_facts *ret_facts, uns
     return 0;
 }
 
+struct apply_facts place_facts(int root_fd, const char *path)
+{
+    struct apply_facts facts;
+    (void)place_look(root_fd, path, &facts, NULL);
+    return facts;
+}
+
 /* --- reading --- */
 
 static bool still(int fd, const struct apply_facts *facts)
@@ -340,14 +347,6 @@ static int rename_with(int dir_fd, const char *from, int to_fd, const char *to, 
     return syscall(SYS_renameat2, dir_fd, from, to_fd, to, flags) < 0 ? -errno : 0;
 }
 
-/* Of what is at name; mode 0: nothing, or nobody may look. */
-static struct apply_facts facts_in(int dir_fd, const char *name)
-{
-    struct stat st;
-    return fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 ? apply_facts_of(&st)
-                                                                : (struct apply_facts){};
-}
-
 /* Whether name is what the facts say: 0, -ESTALE or -errno. */
 static int check(int dir_fd, const char *name, const struct apply_facts *expected)
 {
@@ -365,7 +364,7 @@ static int check(int dir_fd, const char *name, const struct apply_facts *expecte
  * mapped it before may be about to write to it. */
 static int check_last(int dir_fd, const char *name, const struct apply_facts *expected)
 {
-    struct apply_facts have = facts_in(dir_fd, name);
+    struct apply_facts have = apply_facts_in(dir_fd, name);
     return !apply_facts_equal_moved(&have, expected)       ? -ESTALE
            : fd_is_written_at(dir_fd, name, have.mode) > 0 ? -EBUSY
                                                            : 0;
@@ -435,7 +434,7 @@ static int write_over(int dir_fd, const char *name, const struct version *versio
 /* What has been given the name and is still what it was; else mode 0. */
 static struct apply_facts after_move(int dir_fd, const char *name, const struct apply_facts *before)
 {
-    struct apply_facts now = facts_in(dir_fd, name);
+    struct apply_facts now = apply_facts_in(dir_fd, name);
     return apply_facts_equal_moved(&now, before) ? now : (struct apply_facts){};
 }
 
@@ -452,7 +451,7 @@ static int put_at(int dir_fd, const char *name, const struct version *version, i
     char temporary[PLACE_TEMPORARY_NAME];
     if (version->kind == KIND_DIRECTORY) {
         int made = put_directory(dir_fd, name, version, expected);
-        *ret_put = made < 0 ? (struct apply_facts){} : facts_in(dir_fd, name);
+        *ret_put = made < 0 ? (struct apply_facts){} : apply_facts_in(dir_fd, name);
         return made;
     }
     place_temporary_name(temporary);
@@ -460,12 +459,12 @@ static int put_at(int dir_fd, const char *name, const struct version *version, i
     if (r == WITHOUT_ACL && expected && S_ISREG(expected->mode) && from_fd < 0 &&
         may_get_acl(dir_fd, name) && write_over(dir_fd, name, version, expected) == 0) {
         (void)unlinkat(dir_fd, temporary, 0);
-        struct apply_facts over = facts_in(dir_fd, name);
+        struct apply_facts over = apply_facts_in(dir_fd, name);
         *ret_put = over.inode == expected->inode ? over : (struct apply_facts){};
         return 0;
     }
     r = r == WITHOUT_ACL ? 0 : r;
-    struct apply_facts made = r < 0 ? (struct apply_facts){} : facts_in(dir_fd, temporary);
+    struct apply_facts made = r < 0 ? (struct apply_facts){} : apply_facts_in(dir_fd, temporary);
     if (r == 0 && expected) {
         r = take_name(dir_fd, temporary, name, expected);
     } else if (r == 0 && renameat(dir_fd, temporary, dir_fd, name) < 0 &&
@@ -475,7 +474,7 @@ static int put_at(int dir_fd, const char *name, const struct version *version, i
         r = -errno;
     }
     /* An exchange may have left what the user has saved under this name: that stays. */
-    if (r < 0 && (!made.mode || facts_in(dir_fd, temporary).inode == made.inode)) {
+    if (r < 0 && (!made.mode || apply_facts_in(dir_fd, temporary).inode == made.inode)) {
         (void)unlinkat(dir_fd, temporary, 0);
     }
     *ret_put = r < 0 ? (struct apply_facts){} : after_move(dir_fd, name, &made);
@@ -580,7 +579,7 @@ int place_put_over(const struct keeper *keeper, const char *path, const struct v
     r = r < 0 ? r : write_over(dir_fd, name, version, expected);
     (void)unlinkat(dir_fd, temporary, 0);
     tighten(&loosened);
-    *ret_put = r < 0 ? (struct apply_facts){} : facts_in(dir_fd, name);
+    *ret_put = r < 0 ? (struct apply_facts){} : apply_facts_in(dir_fd, name);
     return r;
 }
 
@@ -627,7 +626,7 @@ int place_move(const struct keeper *keeper, const char *path, const char *target
     }
     *ret_put = r < 0      ? (struct apply_facts){}
                : expected ? after_move(target_fd, target_name, expected)
-                          : facts_in(target_fd, target_name);
+                          : apply_facts_in(target_fd, target_name);
     return r == -EEXIST ? -ESTALE : r;
 }
 

@@ -119,6 +119,8 @@ void version_describe(struct version *version, const struct apply_facts *facts);
 struct version *version_of(const struct apply_facts *facts);
 struct version *version_take(struct version *version);
 void version_release(struct keeper *keeper, struct version **version);
+/* Releases what is there, and takes the other in its place. */
+void version_set(struct keeper *keeper, struct version **version, struct version *to);
 /* Frees those that nothing refers to and that are only known as what was put somewhere. */
 void versions_forget(struct keeper *keeper);
 /* What the version is at present: until the facts change, it is found by them. */
@@ -156,6 +158,8 @@ void *array_grow(void *list, size_t count, size_t *space, size_t size);
 int place_parent(int root_fd, const char *path, const char **ret_name);
 /* 0, with mode 0 where there is nothing, or -errno. ret_links may be NULL. */
 int place_look(int root_fd, const char *path, struct apply_facts *ret_facts, unsigned *ret_links);
+/* The same; mode 0 also where nobody may look. */
+struct apply_facts place_facts(int root_fd, const char *path);
 /* Copies what facts describe. Returns a version, not kept where it has no space or changes
  * meanwhile; NULL: no memory. */
 struct version *place_read(struct keeper *keeper, int root_fd, const char *path,
@@ -234,9 +238,12 @@ bool watch_is_quiet(struct watch *watch);
 
 /* --- rows.c --- */
 
-/* What the status line says of changed files. NULL: no memory, which counts as no rows. */
-struct rows;
-struct rows *rows_new(void);
+/* What the status line says of changed files. */
+struct rows {
+    struct row *list;
+    size_t count;
+    size_t space;
+};
 enum row_kind {
     ROW_SURE,
     ROW_DOUBTED, /* it may be the user's own change */

@@ -22,17 +22,6 @@ struct row {
     uint64_t bytes;
 };
 
-struct rows {
-    struct row *list;
-    size_t count;
-    size_t space;
-};
-
-struct rows *rows_new(void)
-{
-    return calloc(1, sizeof(struct rows));
-}
-
 /* The size of the part of path that names its first hidden directory; 0: there is none. */
 static size_t hidden_size(const char *path)
 {
@@ -63,7 +52,7 @@ void rows_add(struct rows *rows, const struct record *record, const struct versi
     hidden_directory = hidden_directory || kind == ROW_MOVED;
     bool directory = (to->kind == KIND_DIRECTORY || to->kind == KIND_NONE) &&
                      (from->kind == KIND_DIRECTORY || from->kind == KIND_NONE);
-    if (!rows || hidden_size(record->path) || (directory && !hidden_directory)) {
+    if (hidden_size(record->path) || (directory && !hidden_directory)) {
         return;
     }
     struct row row = {
@@ -126,9 +115,6 @@ uint32_t rows_tell(struct rows *rows, struct buf *text)
 {
     uint32_t shown_rows = 0;
     uint32_t more = 0;
-    if (!rows) {
-        return 0;
-    }
     if (rows->count > 0) {
         qsort(rows->list, rows->count, sizeof(struct row), compare_rows);
     }
@@ -161,7 +147,6 @@ uint32_t rows_tell(struct rows *rows, struct buf *text)
         free(rows->list[i].path);
     }
     free(rows->list);
-    free(rows);
     return more;
 }
 

@@ -168,8 +168,8 @@ static int64_t ctime_of_parent(const struct keeper *keeper, const char *path)
  * name it has been renamed, which changes it and the directory above. */
 static bool is_replaced(const struct keeper *keeper, const struct record *record, const char *path)
 {
-    struct apply_facts facts;
-    if (place_look(keeper->lower_fd, path, &facts, NULL) < 0 || !S_ISDIR(facts.mode)) {
+    struct apply_facts facts = place_facts(keeper->lower_fd, path);
+    if (!S_ISDIR(facts.mode)) {
         return false; /* code has made it */
     }
     return record && record->cow.lower_inode ? facts.inode != record->cow.lower_inode
@@ -259,7 +259,6 @@ static void walk_all(struct walk *walk);
 static void hide(struct walk *walk, struct record *record, const struct apply_facts *cover)
 {
     struct keeper *keeper = walk->keeper;
-    struct apply_facts facts = {};
     if (record->cow.covers && apply_facts_alike(&record->cow.cover_facts, cover) &&
         record->cow.cover_facts.inode == cover->inode) {
         return;
@@ -269,7 +268,7 @@ static void hide(struct walk *walk, struct record *record, const struct apply_fa
     record->cow.covers = true;
     record->cow.cover_facts = *cover;
     struct walk below = {.keeper = keeper, .root_fd = keeper->lower_fd, .hidden = true};
-    if (place_look(keeper->lower_fd, record->path, &facts, NULL) == 0 && S_ISDIR(facts.mode)) {
+    if (S_ISDIR(place_facts(keeper->lower_fd, record->path).mode)) {
         walk_push(&below, record->path);
         walk_all(&below);
     }
@@ -475,10 +474,9 @@ static void walk_all(struct walk *walk)
 /* The user's directory of this name is known from here on, unless it has changed meanwhile. */
 static void note_directory(const struct keeper *keeper, struct record *record)
 {
-    struct apply_facts lower;
     if (record->round == keeper->round && S_ISDIR(record->found.mode)) {
-        bool known = place_look(keeper->lower_fd, record->path, &lower, NULL) == 0 &&
-                     S_ISDIR(lower.mode) &&
+        struct apply_facts lower = place_facts(keeper->lower_fd, record->path);
+        bool known = S_ISDIR(lower.mode) &&
                      (lower.ctime_ns <= keeper->fresh_ns || lower.inode == record->cow.lower_inode);
         record->cow.lower_inode = known ? lower.inode : 0;
     }

@@ -99,7 +99,7 @@ static void state_resolve_late(struct keeper *keeper, struct state *state)
 {
     if (state->late && !state->open) {
         state->late = false;
-        edits_resolve_late(keeper, state);
+        edits_end(keeper, state, /* finally= */ true);
     }
 }
 
@@ -159,8 +159,7 @@ static void steps_compact(struct keeper *keeper, struct steps *steps)
         unsigned at = step->record->scratch.mark;
         struct step *last = at == UINT32_MAX ? NULL : &steps->list[at];
         if (last && last->to == step->from) {
-            version_release(keeper, &last->to);
-            last->to = version_take(step->to);
+            version_set(keeper, &last->to, step->to);
             last->unsure = last->unsure || step->unsure;
             step_done(keeper, step);
             continue;
@@ -510,7 +509,7 @@ int states_end(struct keeper *keeper, const struct keep_end *end, report_fn repo
     }
     state->unseen = state->unseen || keeper->too_many || keeper->unread;
     steps_compact(keeper, &state->steps);
-    edits_end(keeper, state);
+    edits_end(keeper, state, /* finally= */ false);
     if (noting.failed || (keeper->too_many && !keeper_is_plain(keeper))) {
         state->parent = NULL; /* what is not whole is not gone back over */
     }
@@ -529,9 +528,8 @@ void states_foreign(struct keeper *keeper, struct record *record)
 /* With --cow a record of what the upper directory does not hold would say that it was deleted. */
 static struct record *noted_record(struct keeper *keeper, const char *path)
 {
-    struct apply_facts facts;
-    (void)place_look(keeper_root(keeper), path, &facts, NULL);
-    struct record *record = facts.mode ? scan_record(keeper, path) : record_find(keeper, path);
+    bool is_there = place_facts(keeper_root(keeper), path).mode;
+    struct record *record = is_there ? scan_record(keeper, path) : record_find(keeper, path);
     return record && record->now ? record : NULL;
 }
 

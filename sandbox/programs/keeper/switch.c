@@ -275,8 +275,7 @@ static bool has_content(const struct keeper *keeper, const char *path,
 /* Whether what is there is what the version was. */
 static bool is_back(const struct keeper *keeper, const char *path, const struct version *version)
 {
-    struct apply_facts facts;
-    (void)place_look(keeper->work_fd, path, &facts, NULL);
+    struct apply_facts facts = place_facts(keeper->work_fd, path);
     bool holds = version->kind == KIND_FILE || version->kind == KIND_LINK;
     bool has_mode = version->kind == KIND_FILE || version->kind == KIND_DIRECTORY;
     return kind_of_mode(facts.mode) == version->kind &&

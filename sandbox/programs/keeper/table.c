@@ -223,6 +223,13 @@ void version_release(struct keeper *keeper, struct version **version)
     }
 }
 
+void version_set(struct keeper *keeper, struct version **version, struct version *to)
+{
+    struct version *before = *version;
+    *version = version_take(to);
+    version_release(keeper, &before);
+}
+
 void version_seen_as(struct keeper *keeper, struct version *version,
                      const struct apply_facts *facts)
 {

@@ -19,7 +19,6 @@
 #include <unistd.h>
 
 #include "sandbox/programs/common/memory.h"
-#include "sandbox/programs/common/process_tree.h"
 #include "sandbox/programs/common/processes.h"
 #include "sandbox/programs/roles.h"
 #include "sandbox/protocol/packet.h"

@@ -90,9 +90,6 @@ int tools_main(void)
     int streams[TOOLS_STREAMS];
     int status = 0;
     (void)fcntl(SOCKET_FD, F_SETFD, FD_CLOEXEC); /* the program gets its streams and no more */
-    for (int number = 1; number < 32; number++) {
-        (void)sigaction(number, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
-    }
     (void)sigaction(SIGCHLD, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
     ssize_t size = 0;
     struct pollfd polled = {.fd = SOCKET_FD, .events = POLLIN};

@@ -12,8 +12,6 @@
     }
 
 REFUSED(handle_chmod)
-REFUSED(handle_fchmod)
-REFUSED(handle_fchmodat)
 REFUSED(handle_utime)
 REFUSED(handle_utimes)
 REFUSED(handle_futimesat)

@@ -194,8 +194,8 @@ static const struct {
     {SYS_fork, handle_clone},
     {SYS_vfork, handle_clone},
 #endif
-    {SYS_fchmod, handle_fchmod},
-    {SYS_fchmodat, handle_fchmodat},
+    {SYS_fchmod, handle_chmod},
+    {SYS_fchmodat, handle_chmod},
     {SYS_utimensat, handle_utimensat},
     {SYS_truncate, handle_truncate},
     {SYS_socket, handle_socket},

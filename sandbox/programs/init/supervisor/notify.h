@@ -181,8 +181,6 @@ void notify_carry_out(const struct notify_call *call);
 /* --- notify_acts.c, notify_tasks.c: the handlers --- */
 
 long handle_chmod(const struct notify_call *call);
-long handle_fchmod(const struct notify_call *call);
-long handle_fchmodat(const struct notify_call *call);
 long handle_utime(const struct notify_call *call);
 long handle_utimes(const struct notify_call *call);
 long handle_futimesat(const struct notify_call *call);

@@ -10,6 +10,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/timerfd.h>
 #include <sys/un.h>
@@ -48,16 +49,6 @@ static int check_descriptor(const struct notify_call *call, uint64_t number)
     return check(call, caller_descriptor(call, (int)number));
 }
 
-static long change_mode(int object_fd, uint64_t mode)
-{
-    char name[HELD_NAME];
-    defer_close int fd = object_fd;
-    if (fd < 0) {
-        return fd;
-    }
-    return chmod(held_name(fd, name), (mode_t)mode & MODE_BITS) < 0 ? -errno : 0;
-}
-
 /* times: NULL: the current time */
 static long change_times(int object_fd, const struct timespec *times)
 {
@@ -69,22 +60,19 @@ static long change_times(int object_fd, const struct timespec *times)
     return utimensat(AT_FDCWD, held_name(fd, name), times, 0) < 0 ? -errno : 0;
 }
 
+/* Also fchmod(2) and fchmodat(2), which have the file, or its directory, as a descriptor. */
 long handle_chmod(const struct notify_call *call)
 {
     const uint64_t *a = call->arguments;
-    return change_mode(check_path(call, AT_FDCWD, a[0], /* nofollow= */ false), a[1]);
-}
-
-long handle_fchmod(const struct notify_call *call)
-{
-    const uint64_t *a = call->arguments;
-    return change_mode(check_descriptor(call, a[0]), a[1]);
-}
-
-long handle_fchmodat(const struct notify_call *call)
-{
-    const uint64_t *a = call->arguments;
-    return change_mode(check_path(call, (int)a[0], a[1], /* nofollow= */ false), a[2]);
+    bool at = call->number == SYS_fchmodat;
+    char name[HELD_NAME];
+    defer_close int fd = call->number == SYS_fchmod
+                             ? check_descriptor(call, a[0])
+                             : check_path(call, at ? (int)a[0] : AT_FDCWD, a[at], false);
+    if (fd < 0) {
+        return fd;
+    }
+    return chmod(held_name(fd, name), (mode_t)a[1 + at] & MODE_BITS) < 0 ? -errno : 0;
 }
 
 long handle_utime(const struct notify_call *call)
@@ -233,8 +221,9 @@ static int check_local(const struct address *address)
 }
 
 /* Flags of the caller's descriptor as in fcntl(2), with O_CLOEXEC, or -ENOTSOCK or -EBADF. */
-static int socket_flags(const struct notify_call *call, int number)
+static int socket_flags(const struct notify_call *call)
 {
+    int number = (int)call->arguments[0];
     static const char field[] = "flags:";
     char name[32];
     char text[128];
@@ -263,13 +252,13 @@ static int make_socket(void)
     return fd < 0 ? -errno : fd;
 }
 
-/* Puts made_fd in place of the caller's descriptor. */
-static long replace(const struct notify_call *call, int number, int flags, int made_fd)
+/* Puts made_fd in place of the caller's descriptor, the call's first argument. */
+static long replace(const struct notify_call *call, int flags, int made_fd)
 {
     struct seccomp_notif_addfd add = {.id = call->id,
                                       .flags = SECCOMP_ADDFD_FLAG_SETFD,
                                       .srcfd = (uint32_t)made_fd,
-                                      .newfd = (uint32_t)number,
+                                      .newfd = (uint32_t)call->arguments[0],
                                       .newfd_flags = flags & O_CLOEXEC ? O_CLOEXEC : 0};
     /* Caller and init share this file: once it is nonblocking for the caller it is so for init,
      * which must not use it any more. */
@@ -300,7 +289,6 @@ long handle_socket(const struct notify_call *call)
 long handle_bind(const struct notify_call *call)
 {
     struct address address;
-    int number = (int)call->arguments[0];
     int r = read_address(call, &address);
     if (r < 0) {
         return r;
@@ -309,7 +297,7 @@ long handle_bind(const struct notify_call *call)
         return address.any.sa_family == AF_INET ? -EACCES : -EINVAL;
     }
     r = check_local(&address);
-    int flags = r < 0 ? r : socket_flags(call, number);
+    int flags = r < 0 ? r : socket_flags(call);
     if (flags < 0) {
         return flags;
     }
@@ -320,7 +308,7 @@ long handle_bind(const struct notify_call *call)
         return -EACCES;
     }
     r = bind(made_fd, &address.any, address.size) < 0 ? -errno : 0;
-    return fchdir(here_fd) < 0 || r < 0 ? r : replace(call, number, flags, made_fd);
+    return fchdir(here_fd) < 0 || r < 0 ? r : replace(call, flags, made_fd);
 }
 
 /* Connections of this network namespace that are not yet accepted: a socket in state 2 without an
@@ -352,7 +340,7 @@ static bool has_space(void)
 }
 
 /* Connects a new socket to the held object, replaces the descriptor. -EAGAIN: the queue is full. */
-static long connect_held(const struct notify_call *call, int number, int flags, const char *name)
+static long connect_held(const struct notify_call *call, int flags, const char *name)
 {
     struct sockaddr_un to = {.sun_family = AF_UNIX};
     if (strlen(name) >= sizeof to.sun_path) {
@@ -369,7 +357,7 @@ static long connect_held(const struct notify_call *call, int number, int flags, 
     if (connect(made_fd, (const struct sockaddr *)&to, sizeof to) < 0) {
         return -errno;
     }
-    return replace(call, number, flags, made_fd);
+    return replace(call, flags, made_fd);
 }
 
 static void arm(const struct notify *notify)
@@ -401,12 +389,12 @@ static long wait_for_space(const struct notify_call *call, int to_fd)
     return -EAGAIN;
 }
 
-static long connect_local(const struct notify_call *call, int number, const struct address *address)
+static long connect_local(const struct notify_call *call, const struct address *address)
 {
     char name[HELD_NAME];
     struct stat st;
     int r = check_local(address);
-    int flags = r < 0 ? r : socket_flags(call, number);
+    int flags = r < 0 ? r : socket_flags(call);
     if (flags < 0) {
         return flags;
     }
@@ -421,12 +409,12 @@ static long connect_local(const struct notify_call *call, int number, const stru
     if (fstat(to_fd, &st) < 0 || !S_ISSOCK(st.st_mode)) {
         return -ECONNREFUSED;
     }
-    long result = connect_held(call, number, flags, held_name(to_fd, name));
+    long result = connect_held(call, flags, held_name(to_fd, name));
     return result == -EAGAIN && !(flags & O_NONBLOCK) ? wait_for_space(call, take_fd(&to_fd))
                                                       : result;
 }
 
-static long connect_inet(const struct notify_call *call, int number, const struct address *address)
+static long connect_inet(const struct notify_call *call, const struct address *address)
 {
     const char *egress = call->notify->settings.egress_path;
     if (address->size < sizeof address->inet) {
@@ -438,13 +426,13 @@ static long connect_inet(const struct notify_call *call, int number, const struc
     if (address->inet.sin_port != htons(EGRESS_PROXY_PORT)) {
         return -ECONNREFUSED;
     }
-    int flags = socket_flags(call, number);
+    int flags = socket_flags(call);
     if (flags < 0) {
         return flags;
     }
     /* TCP has no error for a full queue, and most nonblocking programs (those with a time limit,
      * say) cannot handle one. So they wait, too, for the short time that the egress proxy needs. */
-    long result = connect_held(call, number, flags, egress);
+    long result = connect_held(call, flags, egress);
     if (result == -EAGAIN) {
         int to_fd = open(egress, O_PATH | O_CLOEXEC);
         return to_fd < 0 ? -errno : wait_for_space(call, to_fd);
@@ -455,16 +443,15 @@ static long connect_inet(const struct notify_call *call, int number, const struc
 long handle_connect(const struct notify_call *call)
 {
     struct address address;
-    int number = (int)call->arguments[0];
     int r = read_address(call, &address);
     if (r < 0) {
         return r;
     }
     switch (address.any.sa_family) {
     case AF_UNIX:
-        return connect_local(call, number, &address);
+        return connect_local(call, &address);
     case AF_INET:
-        return connect_inet(call, number, &address);
+        return connect_inet(call, &address);
     default:
         return -EINVAL;
     }
@@ -479,10 +466,9 @@ void sockets_retry(struct notify *notify)
             continue;
         }
         const struct notify_call *call = &waiting->call;
-        int number = (int)call->arguments[0];
-        int flags = socket_flags(call, number);
+        int flags = socket_flags(call);
         long result =
-            flags < 0 ? flags : connect_held(call, number, flags, held_name(waiting->to_fd, name));
+            flags < 0 ? flags : connect_held(call, flags, held_name(waiting->to_fd, name));
         if (result != -EAGAIN) {
             notify_respond(call, result);
             forget(notify, waiting);
