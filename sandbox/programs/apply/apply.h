@@ -90,29 +90,14 @@ bool apply_is_ours(const struct apply_run *run, const struct apply_look *look);
 /* Removes it if it is ours, and forgets it. */
 void apply_discard_temporary(struct apply_run *run, int dir_fd, const char *temporary);
 
-/* --- item.c: what a killed process has left --- */
+/* --- main.c --- */
 
-/* Finishes or takes back what a killed process has left under a temporary name. */
-void apply_recover(struct apply_run *run);
 /* The temporary name holds what DIR had: removes that if it is what the change began with. Else
  * puts it back, which had come between the check and the rename. 0, a status or -errno. */
 int apply_finish_swap(const struct apply_item *item, int dir_fd, const char *temporary,
                       const char *name);
 
-/* --- item.c --- */
-
-/* Carries out an item that is still to be done, and sets its status. index: from 0. last: nothing
- * follows in the item's directory. Before that, a directory whose mode would keep the owner out is
- * made with more, and stays to be done. */
-void apply_item(struct apply_run *run, uint32_t index, bool last);
-/* Makes the file of an item that is carried out next. False: there is none, or not ahead. */
-bool apply_item_make_ahead(struct apply_run *run, uint32_t index);
-/* Makes what it would place, and removes that again: whether there is space for it, and right. */
-bool apply_item_can_be_made(struct apply_run *run, uint32_t index);
-/* Ends it where that can be seen before anything is changed. */
-void apply_item_check(struct apply_run *run, uint32_t index);
-
-/* One item at work: item.c checks and decides, place.c changes DIR. */
+/* One item at work: main.c checks and decides, place.c changes DIR. */
 
 struct work {
     struct apply_run *run;
@@ -137,7 +122,7 @@ static inline bool work_is_written(const struct work *work)
     return fd_is_written_at(work->dir_fd, work->name, work->target.facts.mode) > 0;
 }
 
-/* --- item.c --- */
+/* --- main.c --- */
 
 /* Whether DIR's file is the one that the change began with. Where another item has replaced or
  * removed another name of the same file, the file's ctime is from that. */

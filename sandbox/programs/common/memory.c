@@ -139,7 +139,7 @@ static uint64_t crowd_bytes(const struct processes *processes, uint64_t sockets,
  *   to matter.
  * - Sockets that no process holds, in transit in a message or connected and not accepted, with
  *   the data that was sent: the network namespace knows the number of sockets. Without a
- *   namespace notify_acts.c bounds those that are not accepted.
+ *   namespace supervisor.c bounds those that are not accepted.
  * - Objects of the kernel, and what is in transit to a socket that a process holds: objects.c.
  * - Shared memory without a name: mmap(2) with MAP_SHARED of /dev/zero or of nothing. Its pages
  *   stay when no process maps them, and nothing reports its size. But all such memory of the

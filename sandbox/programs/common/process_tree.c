@@ -116,32 +116,29 @@ static pid_t parent_of(pid_t pid)
     return ended ? 0 : (pid_t)proc_stat_number(stat, PARENT);
 }
 
-/* Lists all numbers in /proc. Returns how many; 0: it could not be listed. */
-static unsigned list_proc(void)
+/* Lists all numbers in /proc but 1. False: there are none. */
+static bool list_proc(unsigned *ret_count)
 {
     defer_closedir DIR *dir = opendir("/proc");
-    unsigned count = 0;
-    for (pid_t pid = 0; count < MOST && (pid = fd_next_number(dir)) > 0;) {
-        pids[count++] = pid;
+    bool any = false;
+    *ret_count = 0;
+    for (pid_t pid = 0; *ret_count < MOST && (pid = fd_next_number(dir)) > 0; any = true) {
+        pids[*ret_count] = pid;
+        *ret_count += pid > 1;
     }
-    return count;
+    return any;
 }
 
 static unsigned list_namespace(void)
 {
-    unsigned count = list_proc();
-    unsigned kept = 0;
-    for (unsigned i = 0; i < count; i++) {
-        if (pids[i] > 1) {
-            pids[kept++] = pids[i];
-        }
-    }
-    for (pid_t pid = 2; count == 0 && pid < PID_SCAN; pid++) {
+    unsigned count = 0;
+    bool listed = list_proc(&count);
+    for (pid_t pid = 2; !listed && pid < PID_SCAN; pid++) {
         if (kill(pid, 0) == 0) {
-            pids[kept++] = pid;
+            pids[count++] = pid;
         }
     }
-    return kept;
+    return count;
 }
 
 static int compare(const void *a, const void *b)
@@ -185,8 +182,8 @@ static enum descendants descendants_of(unsigned at, unsigned count, pid_t root)
 static bool look_for_descendants(pid_t root, unsigned *ret_kept)
 {
     static bool related[MOST];
-    unsigned count = list_proc();
-    bool sure = count > 0;
+    unsigned count = 0;
+    bool sure = list_proc(&count);
     qsort(pids, count, sizeof *pids, compare);
     for (unsigned i = 0; i < count; i++) {
         parents[i] = parent_of(pids[i]);

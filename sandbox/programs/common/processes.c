@@ -87,7 +87,8 @@ int tags_of(pid_t pid, struct tags *ret_tags)
     return 0;
 }
 
-uint32_t tags_id(const struct tags *tags)
+/* As tags_id_of(). */
+static uint32_t tags_id(const struct tags *tags)
 {
     rlim_t sum = WIRE_TAG_SUM - tags->hard * WIRE_BRANCHES;
     if (tags->hard > WIRE_TAG_ZYGOTE || tags->hard == 0) {

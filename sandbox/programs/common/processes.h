@@ -70,9 +70,8 @@ struct tags {
 /* pid: a process or a thread. 0 or -errno; -EPERM: the kernel does not let us look */
 int tags_of(pid_t pid, struct tags *ret_tags);
 
-/* The tag of the session or branch, as messages have it; 0: the limits do not add up. */
-uint32_t tags_id(const struct tags *tags);
-/* The same of a process; 0 also where its limits cannot be read. */
+/* The tag of a process's session or branch, as messages have it; 0: its limits do not add up, or
+ * cannot be read. */
 uint32_t tags_id_of(pid_t pid);
 
 /* Whether two processes or threads belong to the same session or branch, or to no session in a

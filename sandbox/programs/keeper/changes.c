@@ -504,8 +504,7 @@ static int discard_old(const struct keeper *keeper, const struct record *record)
 
 void changes_discard(struct keeper *keeper, const struct wire_request *request)
 {
-    struct listing listing = {
-        .keeper = keeper, .records = BUF_EMPTY, .work = DIFF_WORK, .patch_fd = -1};
+    struct listing listing = {.keeper = keeper, .records = BUF_EMPTY, .patch_fd = -1};
     size_t count = 0;
     struct record **list = changes_survey(keeper, &count, &listing.error);
     for (size_t i = 0; i < count; i++) {

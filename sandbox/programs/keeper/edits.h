@@ -107,9 +107,6 @@ void edit_free(struct keeper *keeper, struct edit *edit);
 void edits_lose(struct keeper *keeper);
 /* Whether code has made the version, in a call that is kept. */
 bool edits_have_made(const struct keeper *keeper, const struct version *version);
-/* A row of the status line for each. */
-struct rows;
-void edits_rows(const struct edits *edits, struct rows *rows);
 
 /* --- inside of edits*.c: the edits of calls that run, by what inotify reports of their names ---
  */

@@ -236,7 +236,7 @@ struct watch {
 /* Whether nothing has changed since the last scan began. Forgets what has. */
 bool watch_is_quiet(struct watch *watch);
 
-/* --- rows.c --- */
+/* --- keeper.c --- */
 
 /* What the status line says of changed files. */
 struct rows {

@@ -178,7 +178,7 @@ void writes_forget(struct notify *notify, int listener_fd);
 /* Carries out a call, or lets it go on, and responds. */
 void notify_carry_out(const struct notify_call *call);
 
-/* --- notify_acts.c, notify_tasks.c: the handlers --- */
+/* --- supervisor.c, notify_tasks.c: the handlers --- */
 
 long handle_chmod(const struct notify_call *call);
 long handle_utime(const struct notify_call *call);
