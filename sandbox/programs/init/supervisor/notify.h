@@ -178,27 +178,17 @@ void writes_forget(struct notify *notify, int listener_fd);
 /* Carries out a call, or lets it go on, and responds. */
 void notify_carry_out(const struct notify_call *call);
 
-/* --- supervisor.c, notify_tasks.c: the handlers --- */
+/* --- supervisor.c, notify_tasks.c --- */
 
-long handle_chmod(const struct notify_call *call);
-long handle_utime(const struct notify_call *call);
-long handle_utimes(const struct notify_call *call);
-long handle_futimesat(const struct notify_call *call);
-long handle_utimensat(const struct notify_call *call);
-long handle_truncate(const struct notify_call *call);
+/* Who carries out a call of this number; the last one has no function. */
+struct notify_handler {
+    int number;
+    long (*handle)(const struct notify_call *call);
+};
+extern const struct notify_handler notify_handlers_of_files[]; /* and of sockets */
+extern const struct notify_handler notify_handlers_of_tasks[];
 
-long handle_socket(const struct notify_call *call);
-long handle_bind(const struct notify_call *call);
-long handle_connect(const struct notify_call *call);
 /* Retries the waiting connections. */
 void sockets_retry(struct notify *notify);
 /* Forgets the waiting connections of this listener. */
 void sockets_forget(struct notify *notify, int listener_fd);
-
-long handle_clone(const struct notify_call *call);
-long handle_kill(const struct notify_call *call);
-long handle_tkill(const struct notify_call *call);
-long handle_tgkill(const struct notify_call *call);
-long handle_sigqueue(const struct notify_call *call);
-long handle_tgsigqueue(const struct notify_call *call);
-long handle_pidfd_signal(const struct notify_call *call);

@@ -111,7 +111,7 @@ static long change_times(int object_fd, const struct timespec *times)
 }
 
 /* Also fchmod(2) and fchmodat(2), which have the file, or its directory, as a descriptor. */
-long handle_chmod(const struct notify_call *call)
+static long handle_chmod(const struct notify_call *call)
 {
     const uint64_t *a = call->arguments;
     bool at = call->number == SYS_fchmodat;
@@ -123,23 +123,6 @@ long handle_chmod(const struct notify_call *call)
         return fd;
     }
     return chmod(held_name(fd, name), (mode_t)a[1 + at] & MODE_BITS) < 0 ? -errno : 0;
-}
-
-long handle_utime(const struct notify_call *call)
-{
-    const uint64_t *a = call->arguments;
-    struct utimbuf given;
-    struct timespec times[2] = {};
-    int r = a[1] ? caller_read(call, a[1], &given, sizeof given) : 0;
-    if (r < 0) {
-        return r;
-    }
-    if (a[1]) {
-        times[0].tv_sec = given.actime;
-        times[1].tv_sec = given.modtime;
-    }
-    return change_times(check_path(call, AT_FDCWD, a[0], /* nofollow= */ false),
-                        a[1] ? times : NULL);
 }
 
 /* The object of utimensat(2). Without a path it is the descriptor's, as for futimens(3). */
@@ -160,6 +143,24 @@ static int check_utimensat(const struct notify_call *call, int dir_number, uint6
         }
     }
     return check_path(call, dir_number, path, flags & AT_SYMLINK_NOFOLLOW);
+}
+
+#ifdef SYS_utime /* 64-bit ARM has only the newer of these calls */
+static long handle_utime(const struct notify_call *call)
+{
+    const uint64_t *a = call->arguments;
+    struct utimbuf given;
+    struct timespec times[2] = {};
+    int r = a[1] ? caller_read(call, a[1], &given, sizeof given) : 0;
+    if (r < 0) {
+        return r;
+    }
+    if (a[1]) {
+        times[0].tv_sec = given.actime;
+        times[1].tv_sec = given.modtime;
+    }
+    return change_times(check_path(call, AT_FDCWD, a[0], /* nofollow= */ false),
+                        a[1] ? times : NULL);
 }
 
 /* futimesat(2) */
@@ -183,18 +184,19 @@ static long change_by_timeval(const struct notify_call *call, int dir_number, ui
                         address ? times : NULL);
 }
 
-long handle_utimes(const struct notify_call *call)
+static long handle_utimes(const struct notify_call *call)
 {
     return change_by_timeval(call, AT_FDCWD, call->arguments[0], call->arguments[1]);
 }
 
-long handle_futimesat(const struct notify_call *call)
+static long handle_futimesat(const struct notify_call *call)
 {
     const uint64_t *a = call->arguments;
     return change_by_timeval(call, (int)a[0], a[1], a[2]);
 }
+#endif
 
-long handle_utimensat(const struct notify_call *call)
+static long handle_utimensat(const struct notify_call *call)
 {
     const uint64_t *a = call->arguments;
     struct timespec times[2];
@@ -209,7 +211,7 @@ long handle_utimensat(const struct notify_call *call)
     return change_times(check_utimensat(call, (int)a[0], a[1], flags), a[2] ? times : NULL);
 }
 
-long handle_truncate(const struct notify_call *call)
+static long handle_truncate(const struct notify_call *call)
 {
     char name[HELD_NAME];
     int64_t size = (int64_t)call->arguments[1];
@@ -316,7 +318,7 @@ static long replace(const struct notify_call *call, int flags, int made_fd)
     return ioctl(call->listener_fd, SECCOMP_IOCTL_NOTIF_ADDFD, &add) < 0 ? -errno : 0;
 }
 
-long handle_socket(const struct notify_call *call)
+static long handle_socket(const struct notify_call *call)
 {
     int type = (int)call->arguments[1];
     defer_close int fd = make_socket();
@@ -334,7 +336,7 @@ long handle_socket(const struct notify_call *call)
 
 /* getsockname(2) returns the guest's name, so bind(2) itself must resolve it once more. Landlock
  * checks the result: it lets init make sockets only where it lets the guest. */
-long handle_bind(const struct notify_call *call)
+static long handle_bind(const struct notify_call *call)
 {
     struct address address;
     int r = read_address(call, &address);
@@ -488,7 +490,7 @@ static long connect_inet(const struct notify_call *call, const struct address *a
     return result;
 }
 
-long handle_connect(const struct notify_call *call)
+static long handle_connect(const struct notify_call *call)
 {
     struct address address;
     int r = read_address(call, &address);
@@ -533,3 +535,14 @@ void sockets_forget(struct notify *notify, int listener_fd)
         }
     }
 }
+
+const struct notify_handler notify_handlers_of_files[] = {
+#ifdef SYS_utime
+    {SYS_chmod, handle_chmod},         {SYS_utime, handle_utime},
+    {SYS_utimes, handle_utimes},       {SYS_futimesat, handle_futimesat},
+#endif
+    {SYS_fchmod, handle_chmod},        {SYS_fchmodat, handle_chmod},
+    {SYS_utimensat, handle_utimensat}, {SYS_truncate, handle_truncate},
+    {SYS_socket, handle_socket},       {SYS_bind, handle_bind},
+    {SYS_connect, handle_connect},     {},
+};
