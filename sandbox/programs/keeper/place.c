@@ -445,23 +445,37 @@ static bool may_get_acl(int dir_fd, const char *name)
     return fd >= 0 && fstat(fd, &st) == 0 && st.st_nlink == 1 && attributes_has_acl(fd);
 }
 
-static int put_at(int dir_fd, const char *name, const struct version *version, int from_fd,
-                  const struct apply_facts *expected, struct apply_facts *ret_put)
+/* What is to be at a path. */
+struct content {
+    const struct version *version;
+    int from_fd;                        /* of the bytes; -1: the version has them */
+    const struct apply_facts *expected; /* NULL: whatever is there */
+    bool over;                          /* into the file that is there, which has other names */
+};
+
+static int put_at(int dir_fd, const char *name, const struct content *content,
+                  struct apply_facts *ret_put)
 {
     char temporary[PLACE_TEMPORARY_NAME];
+    const struct version *version = content->version;
+    const struct apply_facts *expected = content->expected;
     if (version->kind == KIND_DIRECTORY) {
         int made = put_directory(dir_fd, name, version, expected);
         *ret_put = made < 0 ? (struct apply_facts){} : apply_facts_in(dir_fd, name);
         return made;
     }
     place_temporary_name(temporary);
-    int r = make(dir_fd, temporary, version, from_fd);
-    if (r == WITHOUT_ACL && expected && S_ISREG(expected->mode) && from_fd < 0 &&
-        may_get_acl(dir_fd, name) && write_over(dir_fd, name, version, expected) == 0) {
+    int r = make(dir_fd, temporary, version, content->from_fd);
+    bool can_get_acl = r == WITHOUT_ACL && expected && S_ISREG(expected->mode) &&
+                       content->from_fd < 0 && may_get_acl(dir_fd, name);
+    int written =
+        r >= 0 && (content->over || can_get_acl) ? write_over(dir_fd, name, version, expected) : 1;
+    if (written == 0 || (content->over && written < 0)) {
         (void)unlinkat(dir_fd, temporary, 0);
-        struct apply_facts over = apply_facts_in(dir_fd, name);
-        *ret_put = over.inode == expected->inode ? over : (struct apply_facts){};
-        return 0;
+        struct apply_facts now = apply_facts_in(dir_fd, name);
+        bool is_it = written == 0 && now.inode == expected->inode;
+        *ret_put = is_it ? now : (struct apply_facts){};
+        return written;
     }
     r = r == WITHOUT_ACL ? 0 : r;
     struct apply_facts made = r < 0 ? (struct apply_facts){} : apply_facts_in(dir_fd, temporary);
@@ -505,16 +519,17 @@ static int make_parent(const struct keeper *keeper, const char *path, const char
     return place_parent(keeper->work_fd, path, ret_name);
 }
 
-static int put(const struct keeper *keeper, const char *path, const struct version *version,
-               int from_fd, const struct apply_facts *expected, struct apply_facts *ret_put)
+static int put(const struct keeper *keeper, const char *path, const struct content *content,
+               struct apply_facts *ret_put)
 {
     const char *name = NULL;
-    defer_close int dir_fd = make_parent(keeper, path, &name);
+    defer_close int dir_fd = content->over ? place_parent(keeper->work_fd, path, &name)
+                                           : make_parent(keeper, path, &name);
     if (dir_fd < 0) {
         return dir_fd;
     }
     struct loosened loosened = loosen(dir_fd);
-    int r = put_at(dir_fd, name, version, from_fd, expected, ret_put);
+    int r = put_at(dir_fd, name, content, ret_put);
     tighten(&loosened);
     return r;
 }
@@ -559,28 +574,18 @@ int place_put(const struct keeper *keeper, const char *path, const struct versio
     }
     if (version->kind == KIND_DIRECTORY && expected && expected->mode && !S_ISDIR(expected->mode)) {
         int r = remove_checked(keeper, path, expected);
-        return r ? r : put(keeper, path, version, -1, &(struct apply_facts){}, ret_put);
+        expected = &(const struct apply_facts){};
+        return r ? r : put(keeper, path, &(struct content){version, -1, expected}, ret_put);
     }
-    return version->kept ? put(keeper, path, version, -1, expected, ret_put) : -ENODATA;
+    return version->kept ? put(keeper, path, &(struct content){version, -1, expected}, ret_put)
+                         : -ENODATA;
 }
 
 int place_put_over(const struct keeper *keeper, const char *path, const struct version *version,
                    const struct apply_facts *expected, struct apply_facts *ret_put)
 {
-    char temporary[PLACE_TEMPORARY_NAME];
-    const char *name = NULL;
-    defer_close int dir_fd = place_parent(keeper->work_fd, path, &name);
-    if (dir_fd < 0) {
-        return dir_fd;
-    }
-    struct loosened loosened = loosen(dir_fd);
-    place_temporary_name(temporary);
-    int r = make(dir_fd, temporary, version, -1);
-    r = r < 0 ? r : write_over(dir_fd, name, version, expected);
-    (void)unlinkat(dir_fd, temporary, 0);
-    tighten(&loosened);
-    *ret_put = r < 0 ? (struct apply_facts){} : apply_facts_in(dir_fd, name);
-    return r;
+    *ret_put = (struct apply_facts){};
+    return put(keeper, path, &(struct content){version, -1, expected, .over = true}, ret_put);
 }
 
 int place_set_attributes(const struct keeper *keeper, const char *path,
@@ -652,7 +657,7 @@ int place_copy(const struct keeper *keeper, int from_fd, const char *path,
     } else if (version.kind != KIND_DIRECTORY) {
         return -EMEDIUMTYPE;
     }
-    return put(keeper, path, &version, fd, NULL, &(struct apply_facts){});
+    return put(keeper, path, &(struct content){&version, fd, NULL}, &(struct apply_facts){});
 }
 
 void place_end_directory(const struct keeper *keeper, const char *path,
