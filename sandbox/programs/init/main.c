@@ -112,7 +112,7 @@ static bool settings_load(struct init *init)
     return true;
 }
 
-static struct init state = {.notify.fd = -1};
+static struct init state;
 
 /* Exits, and ends all other processes of the sandbox. */
 __attribute__((noreturn)) static void init_end(int code)
@@ -277,6 +277,7 @@ static void drain_signals(void)
 int init_main(void)
 {
     sigset_t mask;
+    state.notify.fd = -1; /* not in the program's image, which each server has in memory */
     find_descriptors();
     (void)sigfillset(&mask);
     (void)sigprocmask(SIG_BLOCK, &mask, NULL);
