@@ -20,7 +20,8 @@ int main(int argc, char **argv)
     (void)prctl(PR_SET_NAME, argv[0]);
     for (unsigned i = 0; i < sizeof helpers / sizeof *helpers; i++) {
         if (strcmp(argv[0], helpers[i].name) == 0) {
-            /* They end with their sockets; a limit of file sizes (RLIMIT_FSIZE) is then EFBIG. */
+            /* They end with their sockets. A limit of file sizes (RLIMIT_FSIZE) is then EFBIG and
+             * ends what they write, and not them. */
             for (int number = 1; number < 32; number++) {
                 (void)sigaction(number, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
             }

@@ -22,6 +22,8 @@
 #include "sandbox/programs/common/process_tree.h"
 #include "sandbox/programs/common/processes.h"
 
+/* --- who has to go --- */
+
 enum { PART = 8 }; /* who has grown by this part of the greatest growth has grown, too */
 
 static struct owner *find(const struct owners *owners, uint32_t tag)
@@ -89,6 +91,8 @@ const struct owner *owners_culprit(const struct owners *owners, const struct own
     return culprit;
 }
 
+/* --- what the machine has only so much of --- */
+
 /* The kernel limits the buffers of all connections of the machine together, tcp(7): from a
  * sixteenth of its memory on it takes from each. While they have half of that, a quarter of it is
  * too much for one sandbox. */
@@ -124,6 +128,8 @@ static uint64_t crowd_bytes(const struct processes *processes, uint64_t sockets,
                ? limit + bytes + 1
                : 0;
 }
+
+/* --- the watchdog --- */
 
 /* The watchdog: where no control group counts memory, init does, every MEMORY_WATCH_MS.
  *

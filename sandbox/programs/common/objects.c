@@ -499,6 +499,8 @@ uint64_t objects_network_pages(const struct processes *processes)
     return pages;
 }
 
+/* --- what code holds of a disk --- */
+
 enum {
     BLOCK = 512,
     PROBES = 64,

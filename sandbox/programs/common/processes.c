@@ -20,6 +20,8 @@
 #include "sandbox/protocol/init_protocol.h"
 #include "sandbox/protocol/packet.h"
 
+/* --- what the server is told --- */
+
 void reply_send_fds(const struct wire_reply *reply, const int *fds, size_t count)
 {
     ssize_t sent = packet_send(WIRE_INIT_FD, reply, wire_reply_size(reply), fds, count, 0);
@@ -47,6 +49,8 @@ void reply_result(uint32_t id, int error)
 {
     reply_send(&(struct wire_reply){.event = WIRE_RESPONSE, .id = id, .error = error}, -1);
 }
+
+/* --- tags --- */
 
 /* The number at column of the row that begins with name in /proc/PID/limits. */
 static rlim_t limit_in(const char *limits, const char *name, unsigned column)
@@ -115,6 +119,8 @@ bool tags_same(pid_t one, pid_t other)
     return tags_of(one, &a) == 0 && tags_of(other, &b) == 0 && a.hard == b.hard &&
            a.counterpart == b.counterpart && (a.hard == WIRE_TAG_ZYGOTE || tags_id(&a) != 0);
 }
+
+/* --- processes --- */
 
 enum {
     LOOKS = 4,

@@ -12,6 +12,8 @@
 #include "base/utf8.h"
 #include "base/word.h"
 
+/* --- which lines differ: see patch.h --- */
+
 enum { OLD, NEW, SIDES };
 
 #define NONE UINT32_MAX
@@ -429,6 +431,8 @@ void diff_done(struct diff *diff)
 {
     buf_done(&diff->edits);
 }
+
+/* --- the patch --- */
 
 enum {
     CONTEXT = 3,
