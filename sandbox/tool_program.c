@@ -14,8 +14,8 @@
 #include "base/path.h"
 #include "sandbox/host/command.h"
 #include "sandbox/programs/program.h"
+#include "sandbox/protocol/helper_protocol.h"
 #include "sandbox/protocol/packet.h"
-#include "sandbox/protocol/tools_protocol.h"
 #include "sandbox/trust/trust.h"
 
 enum { END_MS = 250 /* sandpiper-tools needs 100 where the program ignores SIGTERM */ };

@@ -1,7 +1,7 @@
 #pragma once
 #include <stdbool.h>
 
-#include "sandbox/protocol/cleanup_protocol.h"
+#include "sandbox/protocol/helper_protocol.h"
 
 /* What would outlive a server: control groups and directories. The cleanup helper
  * (programs/cleanup), one process for all of them, removes each on request, and the rest when the

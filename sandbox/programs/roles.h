@@ -7,6 +7,9 @@
 int init_main(void);
 int apply_main(void);
 int cleanup_main(void);
+/* Removes name in parent_fd with all that is in it, however deep, whatever its modes, and while
+ * others may still be writing to it. Follows no path and no symlink. Returns whether it is gone. */
+bool tree_remove(int parent_fd, const char *name);
 int monitor_main(int argc, char **argv);
 int tools_main(void);
 

@@ -1,6 +1,7 @@
 #include "sandbox/protocol/apply_journal.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 
 #include "base/path.h"
@@ -149,6 +150,13 @@ struct apply_facts apply_facts_of(const struct stat *st)
                                 .ctime_ns = time_ns(&st->st_ctim),
                                 .mtime_ns = time_ns(&st->st_mtim),
                                 .mode = st->st_mode};
+}
+
+struct apply_facts apply_facts_in(int dir_fd, const char *name)
+{
+    struct stat st;
+    return fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 ? apply_facts_of(&st)
+                                                                : (struct apply_facts){};
 }
 
 bool apply_facts_equal(const struct apply_facts *one, const struct apply_facts *other)

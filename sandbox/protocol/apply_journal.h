@@ -124,6 +124,8 @@ struct apply_item *apply_journal_next(const struct apply_journal *journal,
 
 /* Of stat(2). A directory has 0 bytes: what is in it has facts of its own. */
 struct apply_facts apply_facts_of(const struct stat *st);
+/* Of a name in a directory, which is not followed; mode 0: nothing is there, or nobody may look. */
+struct apply_facts apply_facts_in(int dir_fd, const char *name);
 
 /* Whether a file is still the one that the facts describe. Of directories inode and mode count:
  * their size and times tell what is in them. */

@@ -58,17 +58,25 @@ ssize_t packet_send(int socket_fd, const void *bytes, size_t size, const int *fd
     }
 }
 
-ssize_t packet_receive(int socket_fd, void *bytes, size_t size, int *fds, size_t fd_count)
+/* message: with space for what comes beside the bytes. */
+static ssize_t receive(int socket_fd, void *bytes, size_t size, struct msghdr *message)
 {
     struct iovec iov = {.iov_base = bytes, .iov_len = size};
+    message->msg_iov = &iov;
+    message->msg_iovlen = 1;
+    ssize_t received = recvmsg(socket_fd, message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    message->msg_iov = NULL;
+    return received < 0 ? -errno : received;
+}
+
+ssize_t packet_receive(int socket_fd, void *bytes, size_t size, int *fds, size_t fd_count)
+{
     union {
         char bytes[CMSG_SPACE(PACKET_FDS * sizeof(int))];
         struct cmsghdr align;
     } control = {};
     /* CMSG_LEN, not CMSG_SPACE: that would let the kernel fill the padding with descriptors. */
-    struct msghdr message = {.msg_iov = &iov,
-                             .msg_iovlen = 1,
-                             .msg_control = control.bytes,
+    struct msghdr message = {.msg_control = control.bytes,
                              .msg_controllen = fd_count ? CMSG_LEN(fd_count * sizeof(int)) : 0};
     if (fd_count > PACKET_FDS) {
         return -EINVAL;
@@ -76,11 +84,8 @@ ssize_t packet_receive(int socket_fd, void *bytes, size_t size, int *fds, size_t
     for (size_t i = 0; i < fd_count; i++) {
         fds[i] = -1;
     }
-    ssize_t received = recvmsg(socket_fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-    if (received < 0) {
-        return -errno;
-    }
-    const struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+    ssize_t received = receive(socket_fd, bytes, size, &message);
+    const struct cmsghdr *head = received < 0 ? NULL : CMSG_FIRSTHDR(&message);
     if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS) {
         memcpy(fds, CMSG_DATA(head), head->cmsg_len - CMSG_LEN(0));
     }
@@ -89,21 +94,14 @@ ssize_t packet_receive(int socket_fd, void *bytes, size_t size, int *fds, size_t
 
 ssize_t packet_receive_from(int socket_fd, void *bytes, size_t size, pid_t *ret_pid)
 {
-    struct iovec iov = {.iov_base = bytes, .iov_len = size};
     union {
         char bytes[CMSG_SPACE(sizeof(struct ucred))];
         struct cmsghdr align;
     } control = {};
-    struct msghdr message = {.msg_iov = &iov,
-                             .msg_iovlen = 1,
-                             .msg_control = control.bytes,
-                             .msg_controllen = sizeof control.bytes};
+    struct msghdr message = {.msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
     *ret_pid = 0;
-    ssize_t received = recvmsg(socket_fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-    if (received < 0) {
-        return -errno;
-    }
-    const struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+    ssize_t received = receive(socket_fd, bytes, size, &message);
+    const struct cmsghdr *head = received < 0 ? NULL : CMSG_FIRSTHDR(&message);
     if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_CREDENTIALS &&
         head->cmsg_len == CMSG_LEN(sizeof(struct ucred))) {
         struct ucred sender;

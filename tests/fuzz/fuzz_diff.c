@@ -6,7 +6,6 @@
 
 #include "base/buf.h"
 #include "base/quote.h"
-#include "sandbox/programs/keeper/diff.h"
 #include "sandbox/programs/keeper/patch.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "sandbox/programs/common/reply.h"
+#include "sandbox/programs/common/processes.h"
 #include "sandbox/programs/init/init.h"
 #include "sandbox/protocol/apply_journal.h"
 #include "tests/fuzz/fuzz.h"
@@ -166,14 +166,22 @@ static void check_outside(void)
     }
 }
 
-static void run(struct wire_request *request, unsigned mode, bool complete)
+static void ask(struct wire_request *request, enum wire_op op)
 {
     static const struct init init = {.paths = {.work = "/work"}};
+    request->op = op;
+    if (!files_serve(&init, request)) {
+        abort();
+    }
+}
+
+static void run(struct wire_request *request, unsigned mode, bool complete)
+{
     if (mode == MODE_READ) {
-        files_open_read(request);
+        ask(request, WIRE_OPEN_READ);
         return;
     }
-    files_resolve(&init, request);
+    ask(request, WIRE_RESOLVE);
     if (!reply.error) {
         const char *path = reply.path + (reply.path[0] == '/');
         if (*path && strcmp(path, ".") != 0 && !apply_path_is_valid(path)) {
@@ -182,10 +190,10 @@ static void run(struct wire_request *request, unsigned mode, bool complete)
         memcpy(request->path, reply.path, sizeof request->path);
     }
     request->write_mode = mode;
-    files_open_write(request);
+    ask(request, WIRE_OPEN_WRITE);
     if (reply.token) {
         request->token = reply.token;
-        (complete ? files_commit : files_abort)(request);
+        ask(request, complete ? WIRE_COMMIT : WIRE_ABORT);
     }
 }
 

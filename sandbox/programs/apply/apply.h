@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
+#include "base/fd.h"
 #include "sandbox/protocol/apply_journal.h"
 
 /* Parts of the applying process. Results: 0, -errno, or a positive enum apply_status. */
@@ -89,24 +90,59 @@ bool apply_is_ours(const struct apply_run *run, const struct apply_look *look);
 /* Removes it if it is ours, and forgets it. */
 void apply_discard_temporary(struct apply_run *run, int dir_fd, const char *temporary);
 
-/* --- item.c: what a killed process has left --- */
+/* --- main.c --- */
 
-/* Finishes or takes back what a killed process has left under a temporary name. */
-void apply_recover(struct apply_run *run);
 /* The temporary name holds what DIR had: removes that if it is what the change began with. Else
  * puts it back, which had come between the check and the rename. 0, a status or -errno. */
 int apply_finish_swap(const struct apply_item *item, int dir_fd, const char *temporary,
                       const char *name);
 
-/* --- item.c --- */
+/* One item at work: main.c checks and decides, place.c changes DIR. */
 
-/* Carries out an item that is still to be done, and sets its status. index: from 0. last: nothing
- * follows in the item's directory. Before that, a directory whose mode would keep the owner out is
- * made with more, and stays to be done. */
-void apply_item(struct apply_run *run, uint32_t index, bool last);
-/* Makes the file of an item that is carried out next. False: there is none, or not ahead. */
-bool apply_item_make_ahead(struct apply_run *run, uint32_t index);
-/* Makes what it would place, and removes that again: whether there is space for it, and right. */
-bool apply_item_can_be_made(struct apply_run *run, uint32_t index);
-/* Ends it where that can be seen before anything is changed. */
-void apply_item_check(struct apply_run *run, uint32_t index);
+struct work {
+    struct apply_run *run;
+    struct apply_item *item;
+    uint32_t number; /* of the item, from 1 */
+    int dir_fd;      /* the directory in DIR; -1: there is none */
+    const char *name;
+    struct apply_look target;
+    int upper_fd; /* the directory in the changes */
+    const char *upper_name;
+    int source_fd;  /* of a regular file */
+    uint64_t hash;  /* of DIR's file; 0: not read */
+    bool last;      /* no other pass comes */
+    bool more;      /* entries follow inside; the directory is kept writable */
+    bool same;      /* DIR has the content already, */
+    bool same_mode; /* and the mode */
+};
+
+/* Whether somebody would write on into DIR's file if that was removed. */
+static inline bool work_is_written(const struct work *work)
+{
+    return fd_is_written_at(work->dir_fd, work->name, work->target.facts.mode) > 0;
+}
+
+/* --- main.c --- */
+
+/* Whether DIR's file is the one that the change began with. Where another item has replaced or
+ * removed another name of the same file, the file's ctime is from that. */
+bool work_is_before(const struct work *work, const struct apply_facts *now);
+/* Whether the source is the one that was listed: 0, APPLY_BUSY or -errno. */
+int work_check_source(const struct work *work);
+/* The text of a symlink, with a NUL. Its length, or 0. */
+size_t work_read_link(int dir_fd, const char *name, char text[APPLY_PATH_BYTES]);
+/* Opens DIR's regular file for reading: the one that was found. -1: it cannot be read. */
+int work_open_target(const struct work *work);
+
+/* --- place.c --- */
+
+/* Makes the file without a name; it may not be on the disk yet. The descriptor, or -1. */
+int work_make_ahead(struct work *work);
+/* Makes what the changes have under a temporary name. 0, a status or -errno. */
+int work_make(struct work *work, const char *temporary, int *ret_fd);
+/* What was made takes the name. 0, a status or -errno. */
+int work_replace(struct work *work);
+/* DIR's directory or file keeps what is in it, and gets the mode. */
+int work_change_mode(struct work *work);
+/* A directory only if it is empty. */
+int work_remove_target(struct work *work);

@@ -15,7 +15,6 @@
 #include "base/fd.h"
 #include "base/own.h"
 #include "sandbox/programs/apply/apply.h"
-#include "sandbox/programs/apply/work.h"
 #include "sandbox/programs/common/content.h"
 
 static int64_t time_ns(const struct statx_timestamp *time)
@@ -315,7 +314,7 @@ static int apply_make_parent(struct apply_run *run, const struct apply_item *ite
 static int replace_plainly(const struct work *work, const char *temporary)
 {
     bool was_directory = S_ISDIR(work->target.facts.mode);
-    if (work_is_written(work->dir_fd, work->name, &work->target.facts)) {
+    if (work_is_written(work)) {
         return APPLY_WRITTEN;
     }
     if (was_directory == S_ISDIR(work->item->source.mode)) {
@@ -528,9 +527,9 @@ static int remove_file(struct work *work)
     }
     apply_forget_temporary(run);
     if (r == -EINVAL) {
-        r = work_is_written(work->dir_fd, work->name, &work->target.facts) ? APPLY_WRITTEN
-            : unlinkat(work->dir_fd, work->name, 0) < 0                    ? -errno
-                                                                           : 0;
+        r = work_is_written(work)                       ? APPLY_WRITTEN
+            : unlinkat(work->dir_fd, work->name, 0) < 0 ? -errno
+                                                        : 0;
     }
     return r == -ENOENT ? APPLY_SAME : r;
 }

@@ -1,5 +1,9 @@
+#include "sandbox/programs/common/memory.h"
+
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,15 +19,79 @@
 #include "base/own.h"
 #include "base/parse.h"
 #include "sandbox/checkpoint_policy.h"
-#include "sandbox/programs/common/memory.h"
-#include "sandbox/programs/common/objects.h"
-#include "sandbox/programs/common/owners.h"
-#include "sandbox/programs/common/proc.h"
 #include "sandbox/programs/common/process_tree.h"
 #include "sandbox/programs/common/processes.h"
-#include "sandbox/programs/common/reply.h"
-#include "sandbox/programs/common/tags.h"
-#include "sandbox/programs/common/usage.h"
+
+/* --- who has to go --- */
+
+enum { PART = 8 }; /* who has grown by this part of the greatest growth has grown, too */
+
+static struct owner *find(const struct owners *owners, uint32_t tag)
+{
+    for (unsigned i = 0; i < owners->count; i++) {
+        if (owners->list[i].tag == tag) {
+            return (struct owner *)(uintptr_t)&owners->list[i];
+        }
+    }
+    return NULL;
+}
+
+void owners_add(struct owners *owners, uint32_t tag, pid_t pid, uint64_t bytes)
+{
+    struct owner *owner = find(owners, tag);
+    if (!owner && owners->count < OWNERS) {
+        owner = &owners->list[owners->count++];
+        *owner = (struct owner){.tag = tag};
+    }
+    owner = owner ? owner : &owners->list[OWNERS - 1];
+    owner->bytes += bytes;
+    if (bytes >= owner->largest) {
+        owner->largest = bytes;
+        owner->largest_pid = pid;
+    }
+}
+
+void owners_grow(struct owners *owners, const struct owners *before, uint64_t matters)
+{
+    uint64_t most = 0;
+    for (unsigned i = 0; i < owners->count; i++) {
+        struct owner *owner = &owners->list[i];
+        const struct owner *old = find(before, owner->tag);
+        uint64_t base = old ? old->base : before->count > 0 ? 0 : owner->bytes;
+        owner->base = owner->bytes < base ? owner->bytes : base;
+        most = owner->bytes - owner->base > most ? owner->bytes - owner->base : most;
+    }
+    for (unsigned i = 0; i < owners->count; i++) {
+        struct owner *owner = &owners->list[i];
+        const struct owner *old = find(before, owner->tag);
+        owner->growth = old ? old->growth : 0;
+        if (most > matters) {
+            bool idles = old && owner->bytes == old->base;
+            owner->growth = idles ? 0 : owner->growth / 2 + owner->bytes - owner->base;
+            owner->base = owner->bytes;
+        }
+    }
+}
+
+const struct owner *owners_culprit(const struct owners *owners, const struct owners *grown)
+{
+    const struct owner *culprit = NULL;
+    uint64_t most = 0;
+    for (unsigned i = 0; i < grown->count; i++) {
+        most = grown->list[i].growth > most ? grown->list[i].growth : most;
+    }
+    for (unsigned i = 0; i < owners->count; i++) {
+        const struct owner *owner = &owners->list[i];
+        const struct owner *known = find(grown, owner->tag);
+        if ((known ? known->growth : 0) >= most / PART &&
+            (!culprit || owner->bytes > culprit->bytes)) {
+            culprit = owner;
+        }
+    }
+    return culprit;
+}
+
+/* --- what the machine has only so much of --- */
 
 /* The kernel limits the buffers of all connections of the machine together, tcp(7): from a
  * sixteenth of its memory on it takes from each. While they have half of that, a quarter of it is
@@ -61,6 +129,8 @@ static uint64_t crowd_bytes(const struct processes *processes, uint64_t sockets,
                : 0;
 }
 
+/* --- the watchdog --- */
+
 /* The watchdog: where no control group counts memory, init does, every MEMORY_WATCH_MS.
  *
  * What code can fill, and how the watchdog sees it:
@@ -75,7 +145,7 @@ static uint64_t crowd_bytes(const struct processes *processes, uint64_t sockets,
  *   to matter.
  * - Sockets that no process holds, in transit in a message or connected and not accepted, with
  *   the data that was sent: the network namespace knows the number of sockets. Without a
- *   namespace notify_acts.c bounds those that are not accepted.
+ *   namespace supervisor.c bounds those that are not accepted.
  * - Objects of the kernel, and what is in transit to a socket that a process holds: objects.c.
  * - Shared memory without a name: mmap(2) with MAP_SHARED of /dev/zero or of nothing. Its pages
  *   stay when no process maps them, and nothing reports its size. But all such memory of the
@@ -315,13 +385,11 @@ static void look_around(const struct memory_watch *watch, struct look *look,
     if (closeness != CLOSE_PAGES) {
         look->all += look->unnamed;
     }
-    const pid_t *pids = NULL;
     bool thorough = closeness != CLOSE_STATUS || looks++ % THOROUGH_EVERY == 0;
-    unsigned count =
-        (thorough ? process_tree_list : process_tree_glance)(watch->processes->root, &pids);
-    for (unsigned i = 0; i < count; i++) {
-        if (!watch_spares(watch->processes, pids[i])) {
-            (void)add_process(look, pids[i], 0);
+    const pid_t *pid = (thorough ? process_tree_list : process_tree_glance)(watch->processes->root);
+    for (; *pid; pid++) {
+        if (!watch_spares(watch->processes, *pid)) {
+            (void)add_process(look, *pid, 0);
         }
     }
     look->beyond = look->all;
@@ -362,12 +430,10 @@ static void end_sessions(struct processes *processes, const struct look *look,
 {
     bool enough = culprit && look->all - culprit->bytes <= limit;
     bool shared = watch_shared(processes);
-    const pid_t *pids = NULL;
-    unsigned count = process_tree_list(processes->root, &pids);
-    for (unsigned i = 0; i < count; i++) {
-        bool is_its = !shared || (culprit && tags_id_of(pids[i]) == culprit->tag);
-        if (!watch_spares(processes, pids[i]) && (is_its || !enough)) {
-            end_process(processes, look, pids[i],
+    for (const pid_t *pid = process_tree_list(processes->root); *pid; pid++) {
+        bool is_its = !shared || (culprit && tags_id_of(*pid) == culprit->tag);
+        if (!watch_spares(processes, *pid) && (is_its || !enough)) {
+            end_process(processes, look, *pid,
                         is_its    ? WIRE_BLAME_ITS_OWN
                         : culprit ? WIRE_BLAME_ANOTHER
                                   : WIRE_BLAME_UNKNOWN);
@@ -545,12 +611,10 @@ bool watch_memory(const struct memory_watch *watch)
  * when no process has any. */
 static bool end_holder(struct processes *processes, struct look *look)
 {
-    const pid_t *pids = NULL;
-    unsigned count = process_tree_list(processes->root, &pids);
     look->owners.count = 0;
-    for (unsigned i = 0; i < count; i++) {
-        if (!watch_spares(processes, pids[i]) && objects_bytes(pids[i]) > 0) {
-            owners_add(&look->owners, tags_id_of(pids[i]), pids[i], objects_bytes(pids[i]));
+    for (const pid_t *pid = process_tree_list(processes->root); *pid; pid++) {
+        if (!watch_spares(processes, *pid) && objects_bytes(*pid) > 0) {
+            owners_add(&look->owners, tags_id_of(*pid), *pid, objects_bytes(*pid));
         }
     }
     const struct owner *culprit = owners_culprit(&look->owners, &(struct owners){});
@@ -560,17 +624,16 @@ static bool end_holder(struct processes *processes, struct look *look)
     return culprit != NULL;
 }
 
-void watch_rank(struct processes *processes, const struct wire_request *request)
+void watch_rank(struct processes *processes, const struct wire_request *request, pid_t)
 {
     static struct look look;
     static struct owners grown;
-    const pid_t *pids = NULL;
     bool is_short = request->tag != 0 && watch_shared(processes);
-    unsigned count = process_tree_list(processes->root, &pids);
+    const pid_t *pids = process_tree_list(processes->root);
     look = (struct look){.closeness = CLOSE_QUEUES, .shared = true};
-    for (unsigned i = 0; is_short && i < count; i++) {
-        if (!watch_spares(processes, pids[i])) {
-            (void)add_process(&look, pids[i], 0);
+    for (const pid_t *pid = pids; is_short && *pid; pid++) {
+        if (!watch_spares(processes, *pid)) {
+            (void)add_process(&look, *pid, 0);
         }
     }
     owners_grow(&look.owners, &grown, look.all / NOISE_PART);
@@ -578,9 +641,9 @@ void watch_rank(struct processes *processes, const struct wire_request *request)
     const struct owner *culprit = owners_culprit(&look.owners, &grown);
     bool was_ranked = processes->fills != 0;
     processes->fills = culprit ? culprit->tag : 0;
-    for (unsigned i = 0; (processes->fills || was_ranked) && i < count; i++) {
-        if (!watch_spares(processes, pids[i])) {
-            watch_offer(processes, pids[i], tags_id_of(pids[i]), /* is_live= */ true);
+    for (const pid_t *pid = pids; (processes->fills || was_ranked) && *pid; pid++) {
+        if (!watch_spares(processes, *pid)) {
+            watch_offer(processes, *pid, tags_id_of(*pid), /* is_live= */ true);
         }
     }
     reply_send(

@@ -13,11 +13,15 @@
  * A scan reads a line for each of them, so it runs only periodically, and its result holds until
  * the next. Code can make a scan arbitrarily long, with many duplicates of few descriptors: so a
  * scan is done in turns, and messages are handled between them. */
+#include "sandbox/programs/common/memory.h"
+
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/shm.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -25,11 +29,8 @@
 #include "base/own.h"
 #include "base/parse.h"
 #include "base/siphash.h"
-#include "sandbox/programs/common/objects.h"
-#include "sandbox/programs/common/proc.h"
 #include "sandbox/programs/common/process_tree.h"
 #include "sandbox/programs/common/processes.h"
-#include "sandbox/programs/common/usage.h"
 
 enum {
     PROCESSES = 4096,
@@ -49,7 +50,7 @@ enum {
 
 #define EPOLL "anon_inode:[eventpoll]" /* proc(5) */
 
-enum { WORD = 8, LOCKS = 0, ITEMS, WORDS }; /* prefixes of lines in fdinfo */
+enum { LOCKS, ITEMS, WORDS }; /* prefixes of lines in fdinfo */
 
 struct entry {
     pid_t pid;
@@ -130,48 +131,38 @@ uint64_t objects_all_bytes(void)
 struct lines {
     const char *const *words;
     uint64_t counts[WORDS];
-    char begin[WORD + 1]; /* of a line, which may have begun in the previous part */
-    size_t length;
-    size_t size; /* of all parts */
+    size_t size; /* of all */
 };
-
-static void count_part(struct lines *lines, const char *text, size_t size)
-{
-    lines->size += size;
-    for (size_t i = 0; i < size; i++) {
-        if (text[i] != '\n') {
-            if (lines->length < WORD) {
-                lines->begin[lines->length++] = text[i];
-            }
-            continue;
-        }
-        lines->begin[lines->length] = '\0';
-        for (unsigned w = 0; w < WORDS; w++) {
-            const char *word = lines->words[w];
-            lines->counts[w] += strncmp(lines->begin, word, strlen(word)) == 0;
-        }
-        lines->length = 0;
-    }
-}
 
 /* The largest that any scan has seen: nothing else is known of one that is gone or in transit in a
  * message. */
 static size_t largest_fdinfo;
 static uint64_t most_items;
 
+static bool begins(const char *text, const char *word)
+{
+    return strncmp(text, word, strlen(word)) == 0;
+}
+
 /* Counts lines of a file of /proc/PID by their prefixes. False: it cannot be read. */
 static bool count_lines(pid_t pid, const char *name, struct lines *lines)
 {
-    static char text[PART];
+    static char buffer[PART];
     char path[64];
+    defer_free char *line = NULL;
+    size_t space = 0;
     ssize_t size = 0;
     (void)snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
-    defer_close int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
+    defer_fclose FILE *file = fopen(path, "re");
+    if (!file) {
         return false;
     }
-    while ((size = read(fd, text, sizeof text)) > 0) {
-        count_part(lines, text, (size_t)size);
+    (void)setvbuf(file, buffer, _IOFBF, sizeof buffer);
+    while ((size = getline(&line, &space, file)) > 0) {
+        lines->size += (size_t)size;
+        for (unsigned w = 0; w < WORDS; w++) {
+            lines->counts[w] += begins(line, lines->words[w]);
+        }
     }
     return true;
 }
@@ -190,31 +181,26 @@ enum {
  * is NULL. */
 static uint64_t sum_of_fields(pid_t pid, unsigned first, unsigned last, uint64_t *system)
 {
-    enum { STATE = 3 };
-    char text[512];
+    char text[PROC_STAT_BYTES];
     uint64_t sum = 0;
-    const char *at = read_proc(pid, "stat", text, sizeof text) > 0 ? strrchr(text, ')') : NULL;
-    at = at ? strchr(at, ' ') : NULL;
-    for (unsigned field = STATE; at && field <= last; field++) {
-        uint64_t value = field < first ? 0 : strtoul(at, NULL, 10);
+    const char *stat = proc_stat(pid, "stat", text);
+    for (unsigned field = first; field <= last; field++) {
+        uint64_t value = proc_stat_number(stat, field);
         sum += value;
         if (system && (field == SYSTEM || field == CHILDREN_SYSTEM)) {
             *system += value;
         }
-        at = strchr(at + 1, ' ');
     }
     return sum;
 }
 
 uint64_t objects_ticks(const struct processes *processes, uint64_t *ret_system)
 {
-    const pid_t *pids = NULL;
-    unsigned count = process_tree_list(processes->root, &pids);
     /* An exited process counts in the process that reaped it. */
     uint64_t sum = sum_of_fields(processes->outside ? processes->root : getpid(), CHILDREN_USER,
                                  CHILDREN_SYSTEM, ret_system);
-    for (unsigned i = 0; i < count; i++) {
-        sum += sum_of_fields(pids[i], USER, CHILDREN_SYSTEM, ret_system);
+    for (const pid_t *pid = process_tree_list(processes->root); *pid; pid++) {
+        sum += sum_of_fields(*pid, USER, CHILDREN_SYSTEM, ret_system);
     }
     return sum;
 }
@@ -222,24 +208,17 @@ uint64_t objects_ticks(const struct processes *processes, uint64_t *ret_system)
 uint64_t objects_faults(const struct processes *processes)
 {
     static const uint64_t key[2] = {1, 2};
-    const pid_t *pids = NULL;
     struct siphash hash;
     siphash_init(&hash, key);
-    unsigned count = process_tree_list(processes->root, &pids);
     uint64_t all = 0;
-    for (unsigned i = 0; i < count; i++) {
-        const uint64_t one[2] = {(uint64_t)pids[i],
-                                 sum_of_fields(pids[i], MINOR_FAULTS, MAJOR_FAULTS, NULL)};
+    for (const pid_t *pid = process_tree_list(processes->root); *pid; pid++) {
+        const uint64_t one[2] = {(uint64_t)*pid,
+                                 sum_of_fields(*pid, MINOR_FAULTS, MAJOR_FAULTS, NULL)};
         siphash_add(&hash, one, sizeof one);
         all += one[1];
     }
     static uint64_t uncounted;
     return all > 0 ? siphash_sum(&hash) : ++uncounted; /* gVisor counts none */
-}
-
-static bool begins(const char *text, const char *word)
-{
-    return strncmp(text, word, strlen(word)) == 0;
 }
 
 /* For a file of /proc: the buffer of its last read. fdinfo is one record, in a buffer that doubles
@@ -254,6 +233,18 @@ static uint64_t proc_file_bytes(const char *target)
         bytes *= 2;
     }
     return bytes;
+}
+
+/* Number of descriptors in transit to this socket of pid; also 0 when the kernel does not report
+ * it. */
+static uint64_t usage_flights(pid_t pid, const char *descriptor)
+{
+    char path[32];
+    char text[1024];
+    (void)snprintf(path, sizeof path, "fdinfo/%.16s", descriptor);
+    size_t size = read_proc(pid, path, text, sizeof text);
+    /* unix_show_fdinfo(), net/unix/af_unix.c */
+    return size > 0 ? parse_field(text, "scm_fds:", 0) : 0;
 }
 
 /* locks_only: a control group counts the memory of the rest; but of epoll items there can be too
@@ -349,11 +340,10 @@ static uint64_t count_mappings(pid_t pid, const char *status)
 bool objects_has_files(const struct processes *processes, uint64_t most)
 {
     static char status[PROC_STATUS_BYTES];
-    const pid_t *pids = NULL;
-    unsigned count = process_tree_list(processes->root, &pids);
+    const pid_t *pid = process_tree_list(processes->root);
     uint64_t files = 0;
-    for (unsigned i = 0; i < count && files <= most; i++) { /* a line for each takes long */
-        pid_t thread = proc_thread(pids[i]);
+    for (; *pid && files <= most; pid++) { /* a line for each takes long */
+        pid_t thread = proc_thread(*pid);
         if (read_proc(thread, "status", status, sizeof status) > 0) {
             files += count_mappings(thread, status) + parse_field(status, "FDSize:", 0);
         }
@@ -364,15 +354,13 @@ bool objects_has_files(const struct processes *processes, uint64_t most)
 static void begin_look(const struct processes *processes)
 {
     static char status[PROC_STATUS_BYTES];
-    const pid_t *pids = NULL;
-    unsigned count = process_tree_list(processes->root, &pids);
-    for (unsigned i = 0; i < count && fresh->count < PROCESSES; i++) {
-        if (pids[i] == processes->zygote ||
-            read_proc(pids[i], "status", status, sizeof status) == 0) {
+    const pid_t *pid = process_tree_list(processes->root);
+    for (; *pid && fresh->count < PROCESSES; pid++) {
+        if (*pid == processes->zygote || read_proc(*pid, "status", status, sizeof status) == 0) {
             continue;
         }
         pid_t parent = (pid_t)parse_field(status, "PPid:", 0);
-        fresh->entries[fresh->count++] = (struct entry){.pid = pids[i], .parent = parent};
+        fresh->entries[fresh->count++] = (struct entry){.pid = *pid, .parent = parent};
     }
     qsort(fresh->entries, fresh->count, sizeof *fresh->entries, compare);
     look.at = 0;
@@ -389,11 +377,9 @@ static void begin_look(const struct processes *processes)
  * short. */
 static void begin_turn(const struct processes *processes, uint64_t limit)
 {
-    const pid_t *pids = NULL;
-    unsigned count = process_tree_list(processes->root, &pids);
     look.found = 0;
-    for (unsigned i = 0; i < count; i++) {
-        const struct entry *entry = find(fresh, pids[i]);
+    for (const pid_t *pid = process_tree_list(processes->root); *pid; pid++) {
+        const struct entry *entry = find(fresh, *pid);
         look.found += entry ? entry->bytes : 0;
     }
     look.limit = limit;
@@ -511,4 +497,121 @@ uint64_t objects_network_pages(const struct processes *processes)
         pages += strtoul(at, NULL, 10);
     }
     return pages;
+}
+
+/* --- what code holds of a disk --- */
+
+enum {
+    BLOCK = 512,
+    PROBES = 64,
+    LINK_BYTES = 4096,
+    PROC_BYTES = 1 << 20,
+};
+
+static struct inode_set seen; /* files; further ones are counted each time */
+
+bool inode_set_add(struct inode_set *set, uint64_t device, uint64_t inode)
+{
+    const uint64_t key = (inode ^ device << 32) + 1; /* 0: a free slot */
+    for (unsigned i = 0; i < PROBES; i++) {
+        uint64_t *slot = &set->keys[(key + i) % INODE_SET_SIZE];
+        if (*slot == key) {
+            return false;
+        }
+        if (*slot == 0) {
+            *slot = key;
+            return true;
+        }
+    }
+    return true;
+}
+
+void usage_add_directory(struct usage *usage, int fd, unsigned depth, const struct usage *most)
+{
+    defer_closedir DIR *dir = fd_directory(fd);
+    const char *name = NULL;
+    struct stat st;
+    while (usage->bytes <= most->bytes && usage->entries <= most->entries &&
+           (name = fd_next_name(dir))) {
+        if (fstatat(dirfd(dir), name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+            continue;
+        }
+        usage->bytes += (uint64_t)st.st_blocks * BLOCK;
+        usage->entries++;
+        if (S_ISDIR(st.st_mode) && depth == 0) {
+            usage->hides = true;
+        } else if (S_ISDIR(st.st_mode)) {
+            int below = openat(dirfd(dir), name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+            usage->hides = usage->hides || (below < 0 && errno == EACCES);
+            usage_add_directory(usage, below, depth - 1, most);
+        }
+    }
+}
+
+void usage_begin(void)
+{
+    seen = (struct inode_set){};
+}
+
+void usage_add_deleted(struct usage *usage, pid_t pid)
+{
+    static const char deleted[] = " (deleted)"; /* proc(5) */
+    defer_closedir DIR *dir = open_proc(proc_thread(pid), "fd");
+    struct stat st;
+    for (const char *name = NULL; (name = fd_next_name(dir));) {
+        char target[LINK_BYTES];
+        ssize_t size = readlinkat(dirfd(dir), name, target, sizeof target - 1);
+        if (size <= 0 || target[0] != '/') {
+            continue;
+        }
+        target[size] = '\0';
+        /* A target of this length is truncated; the number of links decides all the same. */
+        if ((size < LINK_BYTES - 1 && !strstr(target, deleted)) ||
+            fstatat(dirfd(dir), name, &st, 0) < 0) {
+            continue;
+        }
+        if (S_ISREG(st.st_mode) && st.st_nlink == 0 && inode_set_add(&seen, st.st_dev, st.st_ino)) {
+            usage->bytes += (uint64_t)st.st_blocks * BLOCK;
+            usage->entries++;
+        }
+    }
+}
+
+/* Whether a socket of pid has descriptors in transit to it. */
+static bool has_flights(pid_t pid)
+{
+    defer_closedir DIR *dir = open_proc(proc_thread(pid), "fd");
+    bool found = false;
+    for (const char *name = NULL; !found && (name = fd_next_name(dir));) {
+        char target[32] = "";
+        found = readlinkat(dirfd(dir), name, target, sizeof target - 1) > 0 &&
+                strncmp(target, "socket:", strlen("socket:")) == 0 && usage_flights(pid, name) > 0;
+    }
+    return found;
+}
+
+bool usage_hides(pid_t pid)
+{
+    static char maps[PROC_BYTES];
+    size_t size = read_proc(proc_thread(pid), "maps", maps, sizeof maps);
+    /* Shared memory without a name looks the same, but is not on a disk. */
+    for (const char *at = maps; size > 0 && (at = strstr(at, " (deleted)\n"));) {
+        const char *line = at;
+        while (line > maps && line[-1] != '\n') {
+            line--;
+        }
+        const char *path = memchr(line, '/', (size_t)(at - line));
+        if (path && strncmp(path, "/dev/zero", strlen("/dev/zero")) != 0) {
+            return true;
+        }
+        at++;
+    }
+    return size + 1 >= sizeof maps || has_flights(pid);
+}
+
+uint64_t usage_written(pid_t pid)
+{
+    char text[1024];
+    size_t size = read_proc(pid, "io", text, sizeof text);
+    return size > 0 ? parse_field(text, "wchar:", 0) + parse_field(text, "write_bytes:", 0) : 0;
 }

@@ -11,7 +11,6 @@
 
 #include "base/fd.h"
 #include "base/own.h"
-#include "sandbox/programs/common/proc.h"
 #include "sandbox/programs/common/process_tree.h"
 
 size_t read_proc(pid_t pid, const char *name, char *text, size_t size)
@@ -89,60 +88,57 @@ enum {
     SLOW_NS = 1000000,
 };
 
-static pid_t pids[MOST];
+static pid_t pids[MOST + 1]; /* a 0 after the last one */
 static pid_t parents[MOST];
 
-/* The number of a field in /proc/PID/stat. behind_name: the line from field 3 on, proc(5). */
-static long stat_number(const char *behind_name, unsigned field)
+const char *proc_stat(pid_t pid, const char *name, char text[PROC_STAT_BYTES])
 {
-    const char *at = behind_name;
-    for (unsigned i = 3; at && i < field; i++) {
-        at = strchr(at + 1, ' ');
-    }
-    return at ? strtol(at, NULL, 10) : 0;
+    const char *end = read_proc(pid, name, text, PROC_STAT_BYTES) > 0 ? strrchr(text, ')') : NULL;
+    return end && end[1] == ' ' && end[2] ? end + 2 : NULL;
 }
 
-/* The parent, or 0: exited or gone. "7 (name) S 1 ...": the name may contain anything. A process
- * whose first thread has exited looks like a zombie, but runs while it has other threads. */
+uint64_t proc_stat_number(const char *stat, unsigned field)
+{
+    for (unsigned i = 3; stat && i < field; i++) {
+        stat = strchr(stat + 1, ' ');
+    }
+    return stat ? strtoull(stat, NULL, 10) : 0;
+}
+
+/* The parent, or 0: exited or gone. A process whose first thread has exited looks like a zombie,
+ * but runs while it has other threads. */
 static pid_t parent_of(pid_t pid)
 {
     enum { PARENT = 4, THREADS = 20 };
-    char text[512];
-    const char *end = read_proc(pid, "stat", text, sizeof text) > 0 ? strrchr(text, ')') : NULL;
-    if (!end || !end[1] || !end[2]) {
-        return 0;
-    }
-    const char *state = end + 2;
-    bool ended = *state == 'X' || (*state == 'Z' && stat_number(state, THREADS) <= 1);
-    return ended ? 0 : (pid_t)stat_number(state, PARENT);
+    char text[PROC_STAT_BYTES];
+    const char *stat = proc_stat(pid, "stat", text);
+    bool ended = !stat || *stat == 'X' || (*stat == 'Z' && proc_stat_number(stat, THREADS) <= 1);
+    return ended ? 0 : (pid_t)proc_stat_number(stat, PARENT);
 }
 
-/* Lists all numbers in /proc. Returns how many; 0: it could not be listed. */
-static unsigned list_proc(void)
+/* Lists all numbers in /proc but 1. False: there are none. */
+static bool list_proc(unsigned *ret_count)
 {
     defer_closedir DIR *dir = opendir("/proc");
-    unsigned count = 0;
-    for (pid_t pid = 0; count < MOST && (pid = fd_next_number(dir)) > 0;) {
-        pids[count++] = pid;
+    bool any = false;
+    *ret_count = 0;
+    for (pid_t pid = 0; *ret_count < MOST && (pid = fd_next_number(dir)) > 0; any = true) {
+        pids[*ret_count] = pid;
+        *ret_count += pid > 1;
     }
-    return count;
+    return any;
 }
 
 static unsigned list_namespace(void)
 {
-    unsigned count = list_proc();
-    unsigned kept = 0;
-    for (unsigned i = 0; i < count; i++) {
-        if (pids[i] > 1) {
-            pids[kept++] = pids[i];
-        }
-    }
-    for (pid_t pid = 2; count == 0 && pid < PID_SCAN; pid++) {
+    unsigned count = 0;
+    bool listed = list_proc(&count);
+    for (pid_t pid = 2; !listed && pid < PID_SCAN; pid++) {
         if (kill(pid, 0) == 0) {
-            pids[kept++] = pid;
+            pids[count++] = pid;
         }
     }
-    return kept;
+    return count;
 }
 
 static int compare(const void *a, const void *b)
@@ -186,8 +182,8 @@ static enum descendants descendants_of(unsigned at, unsigned count, pid_t root)
 static bool look_for_descendants(pid_t root, unsigned *ret_kept)
 {
     static bool related[MOST];
-    unsigned count = list_proc();
-    bool sure = count > 0;
+    unsigned count = 0;
+    bool sure = list_proc(&count);
     qsort(pids, count, sizeof *pids, compare);
     for (unsigned i = 0; i < count; i++) {
         parents[i] = parent_of(pids[i]);
@@ -207,20 +203,16 @@ static bool look_for_descendants(pid_t root, unsigned *ret_kept)
     return sure;
 }
 
-unsigned process_tree_list(pid_t root, const pid_t **ret_pids)
+const pid_t *process_tree_list(pid_t root)
 {
-    unsigned count = 0;
-    *ret_pids = pids;
-    if (root == 0) {
-        return list_namespace();
-    }
+    unsigned count = root == 0 ? list_namespace() : 0;
+    bool sure = root == 0;
     /* A caller that kills them calls again, so only an empty result must be certain. */
-    for (unsigned look = 0; look < LOOKS && count == 0; look++) {
-        if (look_for_descendants(root, &count)) {
-            break;
-        }
+    for (unsigned look = 0; look < LOOKS && count == 0 && !sure; look++) {
+        sure = look_for_descendants(root, &count);
     }
-    return count;
+    pids[count] = 0;
+    return pids;
 }
 
 /* Adds the children of one task of a process. Returns false where there is no such list: the task
@@ -252,17 +244,17 @@ static bool add_children(pid_t pid, unsigned *count)
     return listed;
 }
 
-unsigned process_tree_glance(pid_t root, const pid_t **ret_pids)
+const pid_t *process_tree_glance(pid_t root)
 {
     unsigned count = 0;
-    *ret_pids = pids;
     if (root == 0 || !add_children(root, &count)) {
-        return process_tree_list(root, ret_pids);
+        return process_tree_list(root);
     }
     for (unsigned i = 0; i < count; i++) {
         (void)add_children(pids[i], &count);
     }
-    return count;
+    pids[count] = 0;
+    return pids;
 }
 
 bool process_tree_ended(pid_t pid)
@@ -302,13 +294,13 @@ static bool reap(void)
 
 unsigned process_tree_signal(pid_t root, int number)
 {
-    const pid_t *list = NULL;
+    unsigned count = 0;
     if (root == 0) {
         return kill(-1, number) == 0; /* atomic, kill(2) */
     }
-    unsigned count = process_tree_list(root, &list);
-    for (unsigned i = 0; i < count; i++) {
-        (void)kill(list[i], number);
+    for (const pid_t *pid = process_tree_list(root); *pid; pid++) {
+        (void)kill(*pid, number);
+        count++;
     }
     return count;
 }

@@ -1,9 +1,12 @@
+#include "sandbox/programs/common/processes.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -12,25 +15,117 @@
 #include "base/fd.h"
 #include "base/own.h"
 #include "sandbox/checkpoint_policy.h"
-#include "sandbox/programs/common/objects.h"
-#include "sandbox/programs/common/proc.h"
+#include "sandbox/programs/common/memory.h"
 #include "sandbox/programs/common/process_tree.h"
-#include "sandbox/programs/common/processes.h"
-#include "sandbox/programs/common/reply.h"
-#include "sandbox/programs/common/tags.h"
+#include "sandbox/protocol/init_protocol.h"
+#include "sandbox/protocol/packet.h"
+
+/* --- what the server is told --- */
+
+void reply_send_fds(const struct wire_reply *reply, const int *fds, size_t count)
+{
+    ssize_t sent = packet_send(WIRE_INIT_FD, reply, wire_reply_size(reply), fds, count, 0);
+    if (sent == -ETOOMANYREFS) { /* the guest has as many in transit as the user may have */
+        struct wire_reply refused = *reply;
+        refused.error = ETOOMANYREFS;
+        sent = packet_send(WIRE_INIT_FD, &refused, wire_reply_size(&refused), NULL, 0, 0);
+    }
+    if (sent < 0) {
+        (void)shutdown(WIRE_INIT_FD, SHUT_RDWR);
+    }
+}
+
+void reply_send(const struct wire_reply *reply, int fd)
+{
+    reply_send_fds(reply, &fd, fd >= 0);
+}
+
+void reply_note(const struct wire_reply *reply)
+{
+    (void)packet_send(WIRE_INIT_FD, reply, wire_reply_size(reply), NULL, 0, MSG_DONTWAIT);
+}
+
+void reply_result(uint32_t id, int error)
+{
+    reply_send(&(struct wire_reply){.event = WIRE_RESPONSE, .id = id, .error = error}, -1);
+}
+
+/* --- tags --- */
+
+/* The number at column of the row that begins with name in /proc/PID/limits. */
+static rlim_t limit_in(const char *limits, const char *name, unsigned column)
+{
+    const char *at = strstr(limits, name);
+    if (!at) {
+        return RLIM_INFINITY;
+    }
+    at += strlen(name);
+    for (unsigned i = 0; i < column; i++) {
+        at += strspn(at, " ");
+        at += strcspn(at, " \n");
+    }
+    at += strspn(at, " ");
+    return *at >= '0' && *at <= '9' ? strtoul(at, NULL, 10) : RLIM_INFINITY;
+}
+
+/* prlimit(2) refuses a guest with a separate uid: it checks the real ids. */
+int tags_of(pid_t pid, struct tags *ret_tags)
+{
+    char text[4096];
+    struct rlimit limit;
+    struct rlimit counterpart;
+    if (prlimit(pid, RLIMIT_MSGQUEUE, NULL, &limit) == 0 &&
+        prlimit(pid, RLIMIT_LOCKS, NULL, &counterpart) == 0) {
+        *ret_tags = (struct tags){limit.rlim_cur, limit.rlim_max, counterpart.rlim_max,
+                                  counterpart.rlim_cur};
+        return 0;
+    }
+    int error = errno;
+    if (error != EPERM || read_proc(pid, "limits", text, sizeof text) == 0) {
+        return -error;
+    }
+    *ret_tags = (struct tags){.soft = limit_in(text, "Max msgqueue size", 0),
+                              .hard = limit_in(text, "Max msgqueue size", 1),
+                              .counterpart = limit_in(text, "Max file locks", 1),
+                              .cell = limit_in(text, "Max file locks", 0)};
+    return 0;
+}
+
+/* As tags_id_of(). */
+static uint32_t tags_id(const struct tags *tags)
+{
+    rlim_t sum = WIRE_TAG_SUM - tags->hard * WIRE_BRANCHES;
+    if (tags->hard > WIRE_TAG_ZYGOTE || tags->hard == 0) {
+        return 0;
+    }
+    if (tags->counterpart == RLIM_INFINITY) {
+        return (uint32_t)tags->hard;
+    }
+    return tags->counterpart <= sum && sum - tags->counterpart < WIRE_BRANCHES
+               ? (uint32_t)(tags->hard | (sum - tags->counterpart) << WIRE_BRANCH_SHIFT)
+               : 0;
+}
+
+uint32_t tags_id_of(pid_t pid)
+{
+    struct tags tags = {};
+    return tags_of(pid, &tags) == 0 ? tags_id(&tags) : 0;
+}
+
+bool tags_same(pid_t one, pid_t other)
+{
+    struct tags a = {};
+    struct tags b = {};
+    return tags_of(one, &a) == 0 && tags_of(other, &b) == 0 && a.hard == b.hard &&
+           a.counterpart == b.counterpart && (a.hard == WIRE_TAG_ZYGOTE || tags_id(&a) != 0);
+}
+
+/* --- processes --- */
 
 enum {
-    STAT_BYTES = 512,
     LOOKS = 4,
     LOOK_NS = 250000, /* between two looks */
 };
-
-/* What follows the name, which may contain anything, in "7 (name) R ...", proc(5); or NULL. */
-static const char *read_stat(pid_t pid, const char *name, char text[STAT_BYTES])
-{
-    const char *end = read_proc(pid, name, text, STAT_BYTES) > 0 ? strrchr(text, ')') : NULL;
-    return end && end[1] == ' ' ? end + 2 : NULL;
-}
 
 /* Whether a thread with this state runs or waits for a page. */
 static bool is_busy(const char *state)
@@ -41,9 +136,9 @@ static bool is_busy(const char *state)
 static bool is_at_work(pid_t pid, pid_t thread)
 {
     char name[32];
-    char text[STAT_BYTES];
+    char text[PROC_STAT_BYTES];
     (void)snprintf(name, sizeof name, "task/%d/stat", (int)thread);
-    return is_busy(read_stat(pid, name, text));
+    return is_busy(proc_stat(pid, name, text));
 }
 
 /* A busy thread: the first one, which runs the cell, if it is among them. 0: none. */
@@ -73,25 +168,25 @@ int watch_trace(const struct processes *processes, pid_t pid)
     return -EAGAIN;
 }
 
-void watch_look(const struct processes *processes, const struct wire_request *request, pid_t pid)
+/* Responds with what a watched process does. */
+static void watch_look(struct processes *processes, const struct wire_request *request, pid_t pid)
 {
-    enum { MS_A_TICK = 10, STATE = 3, USER = 14 }; /* fields; USER_HZ is 100 everywhere */
-    char text[STAT_BYTES];
-    const char *state = watch_find(processes, pid) ? read_stat(pid, "stat", text) : NULL;
-    const char *at = state;
-    for (unsigned field = STATE; at && field < USER; field++) {
-        at = strchr(at + 1, ' ');
-    }
-    char *end = NULL;
-    uint64_t ticks = at ? strtoull(at, &end, 10) : 0;
-    ticks += at ? strtoull(end, NULL, 10) : 0;
+    enum { MS_A_TICK = 10, USER = 14, SYSTEM }; /* fields; USER_HZ is 100 everywhere */
+    char text[PROC_STAT_BYTES];
+    const char *stat = watch_find(processes, pid) ? proc_stat(pid, "stat", text) : NULL;
+    uint64_t ticks = proc_stat_number(stat, USER) + proc_stat_number(stat, SYSTEM);
     reply_send(&(struct wire_reply){.event = WIRE_RESPONSE,
                                     .id = request->id,
-                                    .error = at ? 0 : ESRCH,
+                                    .error = stat ? 0 : ESRCH,
                                     .pid = request->pid,
-                                    .idle = at && !is_busy(state),
+                                    .idle = stat && !is_busy(stat),
                                     .cpu_ms = ticks * MS_A_TICK},
                -1);
+}
+
+static void serve_trace(struct processes *processes, const struct wire_request *request, pid_t pid)
+{
+    reply_result(request->id, -watch_trace(processes, pid));
 }
 
 enum {
@@ -203,9 +298,12 @@ static struct watched *watch_free_entry(struct processes *processes)
     return NULL;
 }
 
-void watch_add(struct processes *processes, const struct wire_request *request)
+static void watch_add(struct processes *processes, const struct wire_request *request, pid_t pid)
 {
-    pid_t pid = request->pid;
+    if (request->role == WIRE_ROLE_ZYGOTE || request->role == WIRE_ROLE_KEEPER) {
+        *(request->role == WIRE_ROLE_ZYGOTE ? &processes->zygote : &processes->keeper) = pid;
+        return;
+    }
     if (pid <= 1 || pid == processes->zygote || pid == processes->keeper ||
         !process_tree_has(processes->root, pid) || kill(pid, 0) < 0) {
         watch_respond(request, ESRCH);
@@ -235,17 +333,16 @@ static bool is_child(pid_t pid)
     return waitid(P_PID, (id_t)pid, NULL, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0;
 }
 
-void watch_signal(struct processes *processes, const struct wire_request *request)
+static void watch_signal(struct processes *processes, const struct wire_request *request, pid_t pid)
 {
-    const struct watched *entry = watch_find(processes, request->pid);
-    bool is_zygote = request->pid == processes->zygote && request->tag == WIRE_TAG_ZYGOTE;
+    const struct watched *entry = watch_find(processes, pid);
+    bool is_zygote = pid == processes->zygote && request->tag == WIRE_TAG_ZYGOTE;
     int error = 0;
     /* Until init has refused to watch it, the server takes for a checkpoint whatever pid the guest
      * has sent: the tag keeps the signal within the guest's own session. */
     if (!is_zygote && (!entry || entry->tag != request->tag || is_stale(entry))) {
         error = ESRCH;
-    } else if (kill(request->pid, request->signal) < 0 ||
-               (request->signal == SIGKILL && !is_child(request->pid))) {
+    } else if (kill(pid, request->signal) < 0 || (request->signal == SIGKILL && !is_child(pid))) {
         error = errno;
     }
     reply_result(request->id, error);
@@ -346,13 +443,9 @@ static bool kill_belongs(const struct processes *processes, pid_t pid,
 static unsigned kill_sweep(const struct processes *processes, const struct wire_request *request,
                            int signal)
 {
-    const pid_t *pids = NULL;
-    unsigned all = process_tree_list(processes->root, &pids);
     unsigned count = 0;
-    for (unsigned i = 0; i < all; i++) {
-        if (kill_belongs(processes, pids[i], request) && kill(pids[i], signal) == 0) {
-            count++;
-        }
+    for (const pid_t *pid = process_tree_list(processes->root); *pid; pid++) {
+        count += kill_belongs(processes, *pid, request) && kill(*pid, signal) == 0;
     }
     return count;
 }
@@ -403,28 +496,24 @@ static void add_name(const struct processes *processes, pid_t pid, char names[WI
 static void note_started(const struct processes *processes, struct sweep *sweep)
 {
     const struct wire_request *request = &sweep->request;
-    const pid_t *pids = NULL;
-    unsigned all = process_tree_list(processes->root, &pids);
-    for (unsigned i = 0; i < all; i++) {
+    for (const pid_t *pid = process_tree_list(processes->root); *pid; pid++) {
         struct tags tags = {};
-        if (kill_belongs(processes, pids[i], request) && is_started(processes, pids[i], &tags) &&
+        if (kill_belongs(processes, *pid, request) && is_started(processes, *pid, &tags) &&
             tags_id(&tags) == request->tag) {
             sweep->processes++;
-            add_name(processes, pids[i], sweep->names);
+            add_name(processes, *pid, sweep->names);
         }
     }
 }
 
-void watch_count(struct processes *processes, const struct wire_request *request)
+/* Responds with how many processes run that code has started. */
+static void watch_count(struct processes *processes, const struct wire_request *request, pid_t)
 {
-    const pid_t *pids = NULL;
-    unsigned all = process_tree_list(processes->root, &pids);
     struct wire_reply reply = {.event = WIRE_RESPONSE, .id = request->id};
-    for (unsigned i = 0; i < all; i++) {
+    for (const pid_t *pid = process_tree_list(processes->root); *pid; pid++) {
         struct tags tags = {};
-        reply.processes += !watch_spares(processes, pids[i]) &&
-                           is_started(processes, pids[i], &tags) && tags_id(&tags) > 0 &&
-                           tags.hard != WIRE_TAG_ZYGOTE;
+        reply.processes += !watch_spares(processes, *pid) && is_started(processes, *pid, &tags) &&
+                           tags_id(&tags) > 0 && tags.hard != WIRE_TAG_ZYGOTE;
     }
     reply_send(&reply, -1);
 }
@@ -447,8 +536,9 @@ static void sweep_respond(const struct sweep *sweep, int error)
     reply_send(&reply, -1);
 }
 
-/* Stops first, then kills: stopped processes cannot fork, so a fork bomb cannot grow. */
-void watch_kill_tag(struct processes *processes, const struct wire_request *request)
+/* Stops first, then kills: stopped processes cannot fork, so a fork bomb cannot grow. Responds when
+ * no such process is left, however long the kernel takes: see watch_sweep(). */
+static void watch_kill_tag(struct processes *processes, const struct wire_request *request, pid_t)
 {
     const struct timespec pause = {.tv_nsec = QUICK_NS};
     unsigned before = 0;
@@ -489,4 +579,32 @@ bool watch_sweep(struct processes *processes)
         }
     }
     return sweep_count > 0;
+}
+
+/* For the process monitor, which knows processes by their numbers outside. 0: none has this one. */
+static pid_t outer_number(const struct processes *processes, pid_t inner)
+{
+    const pid_t *pid = process_tree_list(processes->root);
+    while (*pid && proc_inner_number(*pid) != inner) {
+        pid++;
+    }
+    return *pid;
+}
+
+bool watch_serve(struct processes *processes, const struct wire_request *request)
+{
+    static void (*const serve[WIRE_OP_COUNT])(struct processes *, const struct wire_request *,
+                                              pid_t) = {
+        [WIRE_WATCH] = watch_add,         [WIRE_SIGNAL] = watch_signal, [WIRE_TRACE] = serve_trace,
+        [WIRE_LOOK] = watch_look,         [WIRE_COUNT] = watch_count,   [WIRE_RANK] = watch_rank,
+        [WIRE_KILL_TAG] = watch_kill_tag,
+    };
+    bool serves = request->op < WIRE_OP_COUNT && serve[request->op];
+    if (serves) {
+        pid_t pid = request->pid;
+        bool is_inner = processes->outside && request->op != WIRE_KILL_TAG;
+        pid = is_inner && pid > 1 ? outer_number(processes, pid) : is_inner ? 0 : pid;
+        serve[request->op](processes, request, pid);
+    }
+    return serves;
 }

@@ -1,6 +1,8 @@
 #pragma once
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include "sandbox/protocol/init_protocol.h"
@@ -30,12 +32,8 @@ struct processes {
     struct watched watched[PROCESSES_WATCHED];
 };
 
-void watch_add(struct processes *processes, const struct wire_request *request);
-void watch_signal(struct processes *processes, const struct wire_request *request);
-/* Responds with how many processes run that code has started. */
-void watch_count(struct processes *processes, const struct wire_request *request);
-/* Responds when no such process is left, however long the kernel takes: see watch_sweep(). */
-void watch_kill_tag(struct processes *processes, const struct wire_request *request);
+/* Serves a request that is about processes, and responds; false: this one is not. */
+bool watch_serve(struct processes *processes, const struct wire_request *request);
 /* Continues unfinished sweeps. Must be called every PROCESSES_SWEEP_MS. Returns whether any
  * remain. */
 bool watch_sweep(struct processes *processes);
@@ -59,5 +57,34 @@ void watch_kill(const struct processes *processes, pid_t pid);
 /* Makes the interpreter of a watched session write a trace of its busy thread. 0, -ESRCH:
  * it has no handler, or -EAGAIN: it sleeps, so it is not what needs memory. */
 int watch_trace(const struct processes *processes, pid_t pid);
-/* Responds with what a watched process does. pid: its number here. */
-void watch_look(const struct processes *processes, const struct wire_request *request, pid_t pid);
+
+/* What a process's resource limits reveal of the session that it belongs to, see
+ * protocol/init_protocol.h. */
+struct tags {
+    rlim_t soft;
+    rlim_t hard;
+    rlim_t counterpart;
+    rlim_t cell; /* that started it; 0: none */
+};
+
+/* pid: a process or a thread. 0 or -errno; -EPERM: the kernel does not let us look */
+int tags_of(pid_t pid, struct tags *ret_tags);
+
+/* The tag of a process's session or branch, as messages have it; 0: its limits do not add up, or
+ * cannot be read. */
+uint32_t tags_id_of(pid_t pid);
+
+/* Whether two processes or threads belong to the same session or branch, or to no session in a
+ * sandbox that has none. A process can lower its limits and never raise them, so it cannot pose as
+ * one of another session: setrlimit(2). */
+bool tags_same(pid_t one, pid_t other);
+
+/* What init and the process monitor send to the server. Where that has exited, the socket is
+ * closed: the program's next read finds its end. */
+
+void reply_send(const struct wire_reply *reply, int fd); /* fd -1: none */
+void reply_send_fds(const struct wire_reply *reply, const int *fds, size_t count);
+/* Drops the message when the server does not read: the checks must go on. */
+void reply_note(const struct wire_reply *reply);
+/* The response to a request; error: an errno value or 0. */
+void reply_result(uint32_t id, int error);

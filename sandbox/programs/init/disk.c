@@ -12,15 +12,12 @@
 #include <string.h>
 #include <sys/statvfs.h>
 #include <sys/vfs.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/limits.h"
-#include "sandbox/programs/common/owners.h"
+#include "sandbox/programs/common/memory.h"
 #include "sandbox/programs/common/process_tree.h"
-#include "sandbox/programs/common/reply.h"
-#include "sandbox/programs/common/tags.h"
-#include "sandbox/programs/common/usage.h"
+#include "sandbox/programs/common/processes.h"
 #include "sandbox/programs/init/init.h"
 
 enum {
@@ -119,22 +116,21 @@ uint64_t watch_scratch_memory(const struct init *init)
 static struct usage measure_scratch(const struct init *init, uint64_t free)
 {
     const struct usage most = {.bytes = UINT64_MAX, .entries = 4 * init->config->disk_inodes};
-    const pid_t *pids = NULL;
     struct usage usage = {};
     for (unsigned i = 0; i < INIT_SCRATCH_DIRECTORIES; i++) {
         usage_add_directory(&usage, open_directory(init->paths.scratch[i]), DEPTH, &most);
     }
-    unsigned count = process_tree_list(init->processes.root, &pids);
+    const pid_t *pids = process_tree_list(init->processes.root);
     usage_begin();
-    for (unsigned i = 0; i < count; i++) {
-        usage_add_deleted(&usage, pids[i]);
+    for (const pid_t *pid = pids; *pid; pid++) {
+        usage_add_deleted(&usage, *pid);
     }
     /* Hidden files use at most what the disk has lost since the start; other programs write there
      * too. */
     uint64_t gone = scratch.first_free > free ? scratch.first_free - free : 0;
     bool matters = gone > scratch.most_bytes && gone > usage.bytes;
-    for (unsigned i = 0; matters && !usage.hides && i < count; i++) {
-        usage.hides = usage_hides(pids[i]);
+    for (const pid_t *pid = pids; matters && !usage.hides && *pid; pid++) {
+        usage.hides = usage_hides(*pid);
     }
     /* Once alone it may be a session that is being opened: the zygote passes it descriptors. */
     if (matters && usage.hides && scratch.hid) {
@@ -171,12 +167,10 @@ static struct owners written; /* by each session's processes that live */
 static void count_written(const struct init *init)
 {
     const struct owners before = written;
-    const pid_t *pids = NULL;
-    unsigned count = process_tree_list(init->processes.root, &pids);
     written.count = 0;
-    for (unsigned i = 0; i < count; i++) {
-        if (!watch_spares(&init->processes, pids[i])) {
-            owners_add(&written, tags_id_of(pids[i]), pids[i], usage_written(pids[i]));
+    for (const pid_t *pid = process_tree_list(init->processes.root); *pid; pid++) {
+        if (!watch_spares(&init->processes, *pid)) {
+            owners_add(&written, tags_id_of(*pid), *pid, usage_written(*pid));
         }
     }
     owners_grow(&written, &before, /* matters= */ 0);

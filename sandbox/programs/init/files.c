@@ -20,7 +20,7 @@
 #include "base/fd.h"
 #include "base/own.h"
 #include "base/path.h"
-#include "sandbox/programs/common/reply.h"
+#include "sandbox/programs/common/processes.h"
 #include "sandbox/programs/init/init.h"
 
 enum { SYMLINKS_MOST = 40 }; /* as the kernel, path_resolution(7) */
@@ -130,7 +130,7 @@ static int walk_all(struct walk *walk)
     return r;
 }
 
-void files_resolve(const struct init *init, const struct wire_request *request)
+static void resolve(const struct init *init, const struct wire_request *request)
 {
     static struct walk walk;
     bool is_absolute = request->path[0] == '/';
@@ -220,7 +220,7 @@ static void respond_file(uint32_t id, int error, int fd, const struct stat *st, 
     reply_send(&reply, error ? -1 : fd);
 }
 
-void files_open_read(const struct wire_request *request)
+static void open_read(const struct init *, const struct wire_request *request)
 {
     struct stat st = {};
     /* Checks before it opens: opening a device or a FIFO can have effects, and fails on sockets. */
@@ -420,7 +420,7 @@ static int check_target(int dir_fd, const char *name, enum wire_write_mode mode,
     return -check_writable(dir_fd, name);
 }
 
-void files_open_write(const struct wire_request *request)
+static void open_write(const struct init *, const struct wire_request *request)
 {
     const char *name = NULL;
     struct stat st = {};
@@ -460,29 +460,23 @@ void files_open_write(const struct wire_request *request)
     }
 }
 
-static struct apply_facts facts_at(int dir_fd, const char *name)
-{
-    struct stat st;
-    return fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 ? apply_facts_of(&st)
-                                                                : (struct apply_facts){};
-}
-
 /* Gives the file its name, if what has the name is what is expected: somebody may have saved
  * another one meanwhile. 0 or an errno value */
 static int exchange(const struct pending *p, const struct apply_facts *expected)
 {
-    struct apply_facts made = facts_at(p->dir_fd, p->temporary);
+    struct apply_facts made = apply_facts_in(p->dir_fd, p->temporary);
     struct apply_facts have = {};
     if (syscall(SYS_renameat2, p->dir_fd, p->temporary, p->dir_fd, p->name, RENAME_EXCHANGE) < 0) {
         return errno;
     }
-    have = facts_at(p->dir_fd, p->temporary);
+    have = apply_facts_in(p->dir_fd, p->temporary);
     if (apply_facts_equal_moved(&have, expected)) {
         (void)unlinkat(p->dir_fd, p->temporary, 0);
         return 0;
     }
     (void)syscall(SYS_renameat2, p->dir_fd, p->temporary, p->dir_fd, p->name, RENAME_EXCHANGE);
-    if (facts_at(p->dir_fd, p->temporary).inode != made.inode) { /* they have done so once more */
+    if (apply_facts_in(p->dir_fd, p->temporary).inode !=
+        made.inode) { /* they have done so once more */
         (void)renameat(p->dir_fd, p->temporary, p->dir_fd, p->name);
     }
     return ESTALE;
@@ -522,7 +516,7 @@ static struct {
 
 /* A disk takes its time, which code can prolong, and this program watches memory meanwhile: so that
  * is a separate process. The response follows its exit: it may be killed. */
-void files_commit(const struct wire_request *request)
+static void commit_write(const struct init *, const struct wire_request *request)
 {
     struct pending *p = request->token ? pending_find(request->token) : NULL;
     unsigned at = 0;
@@ -556,7 +550,7 @@ void files_reaped(pid_t pid, int status)
     }
 }
 
-void files_abort(const struct wire_request *request)
+static void abort_write(const struct init *, const struct wire_request *request)
 {
     struct pending *p = request->token ? pending_find(request->token) : NULL;
     if (p) {
@@ -571,7 +565,7 @@ void files_abort(const struct wire_request *request)
 /* Code can only read this directory: it is on a mount of which this program holds the only
  * descriptor, or outside the directories that code's Landlock rules let it write to. So a name
  * leads to the file that was made here. */
-void files_make_output(const struct wire_request *request)
+static void make_output(const struct init *, const struct wire_request *request)
 {
     struct stat st = {};
     defer_close int fd = openat(output_fd, request->path,
@@ -596,7 +590,7 @@ static void close_aside(int fd)
 
 /* Freeing a large file takes the kernel long, and blocks whoever closes it last: so that is a
  * separate process. */
-void files_remove_output(const struct wire_request *request)
+static void remove_output(const struct init *, const struct wire_request *request)
 {
     int fd = openat(output_fd, request->path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     int error = unlinkat(output_fd, request->path, 0) < 0 ? errno : 0;
@@ -604,4 +598,19 @@ void files_remove_output(const struct wire_request *request)
         close_aside(fd);
     }
     reply_result(request->id, error);
+}
+
+bool files_serve(const struct init *init, const struct wire_request *request)
+{
+    static void (*const serve[WIRE_OP_COUNT])(const struct init *, const struct wire_request *) = {
+        [WIRE_OPEN_READ] = open_read,         [WIRE_RESOLVE] = resolve,
+        [WIRE_OPEN_WRITE] = open_write,       [WIRE_COMMIT] = commit_write,
+        [WIRE_ABORT] = abort_write,           [WIRE_MAKE_OUTPUT] = make_output,
+        [WIRE_REMOVE_OUTPUT] = remove_output,
+    };
+    bool serves = request->op < WIRE_OP_COUNT && serve[request->op];
+    if (serves) {
+        serve[request->op](init, request);
+    }
+    return serves;
 }

@@ -81,21 +81,14 @@ enum { MACHINE_BUSY_MS = 200, MACHINE_CALM_MS = 1000 };
 void machine_open(void);
 int machine_refresh(const struct init *init);
 
-/* files.c: responds with the path that the request's leads to. */
-void files_resolve(const struct init *init, const struct wire_request *request);
-/* files.c */
-void files_open_read(const struct wire_request *request);
-void files_open_write(const struct wire_request *request);
-void files_commit(const struct wire_request *request);
+/* files.c: serves a request that is about files, and responds; false: this one is not. */
+bool files_serve(const struct init *init, const struct wire_request *request);
 /* A process that is not watched has exited: responds where it was one of a commit. */
 void files_reaped(pid_t pid, int status);
-void files_abort(const struct wire_request *request);
 /* fd: the directory for overflow files, which code cannot write to; -1: there is none. Taken */
 void files_keep_outputs(int fd);
 /* That directory. */
 int files_output_fd(void);
-void files_make_output(const struct wire_request *request);
-void files_remove_output(const struct wire_request *request);
 
 /* disk.c: adds up periodically what /stage holds, and kills an installer that has written too much.
  * Cannot see open files without a name, but checks how much of the host's disk is free. */

@@ -11,7 +11,6 @@
 #include "base/clock.h"
 #include "base/parse.h"
 #include "sandbox/programs/common/memory.h"
-#include "sandbox/programs/common/objects.h"
 #include "sandbox/programs/init/init.h"
 
 enum { STAT_BYTES = 128 << 10, NS_PER_TICK = 10000000 };

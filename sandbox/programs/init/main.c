@@ -26,9 +26,8 @@
 #include "base/fd.h"
 #include "base/own.h"
 #include "sandbox/programs/common/memory.h"
-#include "sandbox/programs/common/objects.h"
 #include "sandbox/programs/common/process_tree.h"
-#include "sandbox/programs/common/reply.h"
+#include "sandbox/programs/common/processes.h"
 #include "sandbox/programs/init/init.h"
 #include "sandbox/programs/roles.h"
 #include "sandbox/protocol/packet.h"
@@ -113,7 +112,7 @@ static bool settings_load(struct init *init)
     return true;
 }
 
-static struct init state = {.notify.fd = -1};
+static struct init state;
 
 /* Exits, and ends all other processes of the sandbox. */
 __attribute__((noreturn)) static void init_end(int code)
@@ -150,7 +149,7 @@ static void init_listen(uint32_t id)
 
 static void init_dispatch(const struct wire_request *request)
 {
-    switch ((enum wire_op)request->op) {
+    switch (request->op) {
     case WIRE_START_ZYGOTE:
         zygote_start(&state, request);
         break;
@@ -169,52 +168,10 @@ static void init_dispatch(const struct wire_request *request)
     case WIRE_LISTEN:
         init_listen(request->id);
         break;
-    case WIRE_WATCH:
-        watch_add(&state.processes, request);
-        break;
-    case WIRE_SIGNAL:
-        watch_signal(&state.processes, request);
-        break;
-    case WIRE_TRACE:
-        reply_result(request->id, -watch_trace(&state.processes, request->pid));
-        break;
-    case WIRE_LOOK:
-        watch_look(&state.processes, request, request->pid);
-        break;
-    case WIRE_COUNT:
-        watch_count(&state.processes, request);
-        break;
-    case WIRE_RANK:
-        watch_rank(&state.processes, request);
-        break;
-    case WIRE_KILL_TAG:
-        watch_kill_tag(&state.processes, request);
-        break;
-    case WIRE_OPEN_READ:
-        files_open_read(request);
-        break;
-    case WIRE_RESOLVE:
-        files_resolve(&state, request);
-        break;
-    case WIRE_OPEN_WRITE:
-        files_open_write(request);
-        break;
-    case WIRE_COMMIT:
-        files_commit(request);
-        break;
-    case WIRE_ABORT:
-        files_abort(request);
-        break;
-    case WIRE_MAKE_OUTPUT:
-        files_make_output(request);
-        break;
-    case WIRE_REMOVE_OUTPUT:
-        files_remove_output(request);
-        break;
-    case WIRE_OP_COUNT:
     default:
-        reply_result(request->id, ENOSYS);
-        break;
+        if (!watch_serve(&state.processes, request) && !files_serve(&state, request)) {
+            reply_result(request->id, ENOSYS);
+        }
     }
 }
 
@@ -320,6 +277,7 @@ static void drain_signals(void)
 int init_main(void)
 {
     sigset_t mask;
+    state.notify.fd = -1; /* not in the program's image, which each server has in memory */
     find_descriptors();
     (void)sigfillset(&mask);
     (void)sigprocmask(SIG_BLOCK, &mask, NULL);

@@ -32,7 +32,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/own.h"
-#include "sandbox/programs/common/reply.h"
+#include "sandbox/programs/common/processes.h"
 #include "sandbox/programs/init/init.h"
 
 #ifndef SYS_io_uring_setup

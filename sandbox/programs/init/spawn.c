@@ -16,7 +16,7 @@
 #include "base/fd.h"
 #include "base/own.h"
 #include "sandbox/policy/landlock.h"
-#include "sandbox/programs/common/reply.h"
+#include "sandbox/programs/common/processes.h"
 #include "sandbox/programs/init/init.h"
 #include "sandbox/programs/roles.h"
 #include "sandbox/protocol/packet.h"
@@ -221,6 +221,25 @@ static int make_control(int ends[2])
     return r;
 }
 
+/* Forks, unless r says that something has failed before. The child's pid, 0 in the child, or
+ * -errno.
+ */
+static pid_t fork_unless(int r)
+{
+    pid_t pid = r < 0 ? r : fork();
+    return r == 0 && pid < 0 ? -errno : pid;
+}
+
+/* Sends what belongs to a child that was started, or the error in its pid. */
+static void respond_started(struct wire_reply *reply, const int *fds, size_t count)
+{
+    if (reply->pid < 0) {
+        reply_result(reply->id, -reply->pid);
+    } else {
+        reply_send_fds(reply, fds, count);
+    }
+}
+
 void zygote_start(struct init *init, const struct wire_request *request)
 {
     defer_close_pair int ends[2] = {-1, -1};
@@ -228,24 +247,21 @@ void zygote_start(struct init *init, const struct wire_request *request)
     struct wire_reply reply = {.event = WIRE_RESPONSE, .id = request->id};
     int r = make_control(ends);
     r = r ? r : listener_pair(init, listener);
-    reply.pid = r < 0 ? -1 : fork();
+    reply.pid = fork_unless(r);
     if (reply.pid == 0) {
         if (chdir("/") < 0) { /* the interpreter must not start in the workspace */
             _exit(WIRE_STEP_SESSION);
         }
         guest_child(init, ends[1], listener[1], /* nests= */ true);
     }
-    int error = r < 0 ? -r : errno;
     init->sees_writes =
         listener_take(init, listener) && init->config->asks_of_writes && !init->blind;
     reply.status = init->sees_writes;
     if (reply.pid > 0) {
         init->processes.zygote = reply.pid;
         init->guest_runs = true;
-        reply_send(&reply, ends[0]);
-    } else {
-        reply_result(request->id, error);
     }
+    respond_started(&reply, ends, 1);
 }
 
 void keeper_start(struct init *init, const struct wire_request *request)
@@ -266,7 +282,7 @@ void keeper_start(struct init *init, const struct wire_request *request)
                             : mmap(NULL, NOTIFY_TOUCHES * sizeof *answers, PROT_READ | PROT_WRITE,
                                    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     r = answers == MAP_FAILED ? -errno : r;
-    reply.pid = r < 0 ? -1 : fork();
+    reply.pid = fork_unless(r);
     if (reply.pid == 0) {
         keeper_main(&(struct keeper_setup){.socket_fd = ends[1],
                                            .greet_fd = greeting[1],
@@ -280,18 +296,16 @@ void keeper_start(struct init *init, const struct wire_request *request)
                                            .again = request->again != 0,
                                            .limit_bytes = init->config->undo_files_bytes});
     }
+    int second = init->config->cow ? init->overlay_fd : watch_fd;
+    const int theirs[] = {ends[0], greeting[0], second};
     if (reply.pid > 0) {
-        int second = init->config->cow ? init->overlay_fd : watch_fd;
-        const int theirs[] = {ends[0], greeting[0], second};
         init->processes.keeper = reply.pid;
-        if (touches[0] >= 0) {
-            int event_fd = init->config->own_workspace ? fcntl(watch_fd, F_DUPFD_CLOEXEC, 0) : -1;
-            notify_tell(&init->notify, take_fd(&touches[0]), event_fd, init->paths.work, answers);
-        }
-        reply_send_fds(&reply, theirs, second < 0 ? 2 : 3);
-    } else {
-        reply_result(request->id, r < 0 ? -r : errno);
     }
+    if (reply.pid > 0 && touches[0] >= 0) {
+        int event_fd = init->config->own_workspace ? fcntl(watch_fd, F_DUPFD_CLOEXEC, 0) : -1;
+        notify_tell(&init->notify, take_fd(&touches[0]), event_fd, init->paths.work, answers);
+    }
+    respond_started(&reply, theirs, second < 0 ? 2 : 3);
 }
 
 /* Runs in the child. The confinement leaves 0, 1 and 2 alone. */
@@ -314,18 +328,15 @@ void program_start(struct init *init, const struct wire_request *request)
     int r = make_control(control);
     r = r ? r : listener_pair(init, listener);
     r = r ? r : fd_pipe(&log[0], &log[1]);
-    reply.pid = r < 0 ? -1 : fork();
+    reply.pid = fork_unless(r);
     if (reply.pid == 0) {
         program_child(init, control[1], log[1], listener[1]);
     }
     if (reply.pid > 0) {
-        const int theirs[] = {control[0], log[0]};
         init->processes.watched[0] =
             (struct watched){.pid = reply.pid, .tag = WIRE_TAG_ZYGOTE, .role = WIRE_ROLE_SESSION};
         init->guest_runs = true;
-        reply_send_fds(&reply, theirs, 2);
-    } else {
-        reply_result(request->id, r < 0 ? -r : errno);
     }
+    respond_started(&reply, (const int[]){control[0], log[0]}, 2);
     (void)listener_take(init, listener);
 }

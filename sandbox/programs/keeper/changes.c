@@ -16,8 +16,6 @@
 #include "base/path.h"
 #include "base/quote.h"
 #include "sandbox/programs/common/content.h"
-#include "sandbox/programs/keeper/changes.h"
-#include "sandbox/programs/keeper/diff.h"
 #include "sandbox/programs/keeper/keeper.h"
 #include "sandbox/programs/keeper/patch.h"
 #include "sandbox/protocol/change_record.h"
@@ -73,43 +71,33 @@ void base_load(struct keeper *keeper)
     free(bytes);
 }
 
-static int append_entry(struct buf *out, const struct record *record)
+static void append_entry(struct buf *out, const struct record *record)
 {
-    int r = buf_append(out, &record->cow.base, sizeof record->cow.base);
-    return r ? r : buf_append(out, record->path, strlen(record->path) + 1);
-}
-
-struct rewriting {
-    struct buf entries;
-    int error;
-};
-
-static void take_found(struct keeper *keeper, struct record *record, void *arg)
-{
-    struct rewriting *rewriting = arg;
-    if (!record->now) {
-        record_drop(keeper, record);
-    } else if (record->cow.based && rewriting->error == 0) {
-        rewriting->error = append_entry(&rewriting->entries, record);
-    }
+    (void)buf_append(out, &record->cow.base, sizeof record->cow.base);
+    (void)buf_append(out, record->path, strlen(record->path) + 1);
 }
 
 /* Each server writes the file again, so that it does not grow with what comes and goes, and nothing
  * is added after an entry that was cut short. */
 void base_loaded(struct keeper *keeper)
 {
-    struct rewriting rewriting = {.entries = BUF_EMPTY};
-    records_each(keeper, take_found, &rewriting);
-    if (keeper->store_fd >= 0 && rewriting.error == 0) {
+    OWNED(buf_done) struct buf entries = BUF_EMPTY;
+    struct records_at at = {};
+    for (struct record *record = NULL; (record = records_next(keeper, &at));) {
+        if (!record->now) {
+            record_drop(keeper, record);
+        } else if (record->cow.based) {
+            append_entry(&entries, record);
+        }
+    }
+    if (keeper->store_fd >= 0 && buf_error(&entries) == 0) {
         (void)unlinkat(keeper->store_fd, BASE_FRESH, 0);
         defer_close int fd = openat(keeper->store_fd, BASE_FRESH,
                                     O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-        if (fd >= 0 &&
-            fd_write_all(fd, buf_bytes(&rewriting.entries), buf_size(&rewriting.entries)) == 0) {
+        if (fd >= 0 && fd_write_all(fd, buf_bytes(&entries), buf_size(&entries)) == 0) {
             (void)renameat(keeper->store_fd, BASE_FRESH, keeper->store_fd, BASE_NAME);
         }
     }
-    buf_done(&rewriting.entries);
 }
 
 void base_note(const struct keeper *keeper, const struct record *record)
@@ -119,7 +107,8 @@ void base_note(const struct keeper *keeper, const struct record *record)
         return;
     }
     defer_close int fd = base_open(keeper, O_WRONLY | O_APPEND);
-    if (fd >= 0 && append_entry(&entry, record) == 0) {
+    append_entry(&entry, record);
+    if (fd >= 0 && buf_error(&entry) == 0) {
         (void)write(fd, buf_bytes(&entry), buf_size(&entry));
     }
 }
@@ -185,9 +174,8 @@ static void compare_all(struct keeper *keeper, struct record *const *list, size_
         struct apply_facts lower = list[i]->cow.compared_to;
         /* What code writes to a mapping that it has used before changes no facts. */
         list[i]->cow.compared = list[i]->cow.compared && !(look && S_ISREG(list[i]->facts.mode));
-        if ((look || !list[i]->cow.compared) &&
-            place_look(keeper->lower_fd, list[i]->path, &lower, NULL) < 0) {
-            lower = (struct apply_facts){};
+        if (look || !list[i]->cow.compared) {
+            lower = place_facts(keeper->lower_fd, list[i]->path);
         }
         compare(keeper, list[i], &lower);
     }
@@ -217,10 +205,9 @@ unsigned changes_count(struct keeper *keeper)
  * carried out, for a conflict, or because code puts the file back meanwhile. */
 static bool is_there(const struct keeper *keeper, const char *path)
 {
-    struct apply_facts facts;
     const struct record *record = record_find(keeper, path);
     return record ? record->facts.mode != 0 || record->cow.compared_to.mode != 0
-                  : place_look(keeper->lower_fd, path, &facts, NULL) == 0 && facts.mode != 0;
+                  : place_facts(keeper->lower_fd, path).mode != 0;
 }
 
 struct inside {
@@ -517,8 +504,7 @@ static int discard_old(const struct keeper *keeper, const struct record *record)
 
 void changes_discard(struct keeper *keeper, const struct wire_request *request)
 {
-    struct listing listing = {
-        .keeper = keeper, .records = BUF_EMPTY, .work = DIFF_WORK, .patch_fd = -1};
+    struct listing listing = {.keeper = keeper, .records = BUF_EMPTY, .patch_fd = -1};
     size_t count = 0;
     struct record **list = changes_survey(keeper, &count, &listing.error);
     for (size_t i = 0; i < count; i++) {
@@ -572,9 +558,9 @@ static void note_above(const struct keeper *keeper, struct apply_item *item)
 {
     char above[KEEPER_PATH_BYTES];
     for (const char *slash = strchr(item->path, '/'); slash; slash = strchr(slash + 1, '/')) {
-        struct apply_facts facts;
         (void)snprintf(above, sizeof above, "%.*s", (int)(slash - item->path), item->path);
-        if (place_look(keeper->lower_fd, above, &facts, NULL) < 0 || !S_ISDIR(facts.mode)) {
+        struct apply_facts facts = place_facts(keeper->lower_fd, above);
+        if (!S_ISDIR(facts.mode)) {
             break;
         }
         item->parent = facts.inode;

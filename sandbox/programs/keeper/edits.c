@@ -13,7 +13,7 @@
 #include "base/own.h"
 #include "base/path.h"
 #include "sandbox/programs/keeper/edits.h"
-#include "sandbox/programs/keeper/scan.h"
+#include "sandbox/programs/keeper/keeper.h"
 
 void edit_free(struct keeper *keeper, struct edit *edit)
 {
@@ -25,35 +25,6 @@ void edit_free(struct keeper *keeper, struct edit *edit)
     free(edit);
 }
 
-bool edits_add(struct edits *edits, struct edit *edit)
-{
-    struct edit **list = list_grow(edits->list, edits->count, &edits->space, sizeof(struct edit *));
-    if (!list) {
-        return false;
-    }
-    edits->list = list;
-    list[edits->count++] = edit;
-    return true;
-}
-
-struct each {
-    edit_fn fn;
-    void *arg;
-};
-
-static void each_of_state(void *arg, struct state *state, bool back)
-{
-    const struct each *each = arg;
-    for (size_t i = 0; i < state->edits.count; i++) {
-        each->fn(each->arg, state->edits.list[back ? state->edits.count - 1 - i : i], back);
-    }
-}
-
-void edits_each(const struct way *way, edit_fn fn, void *arg)
-{
-    way_each(way, each_of_state, &(struct each){fn, arg});
-}
-
 bool edits_prepend(struct keeper *keeper, struct edits *edits, struct edits *to)
 {
     bool whole = true;
@@ -61,7 +32,7 @@ bool edits_prepend(struct keeper *keeper, struct edits *edits, struct edits *to)
         edit_deactivate(keeper, edits->list[i]);
     }
     for (size_t i = 0; i < to->count; i++) {
-        if (!edits_add(edits, to->list[i])) {
+        if (!array_add(edits, to->list[i])) {
             edit_deactivate(keeper, to->list[i]);
             edit_free(keeper, to->list[i]);
             whole = false;
@@ -120,7 +91,7 @@ static struct edit *edit_new(struct keeper *keeper, struct state *state, const c
         edit->from->found_ns = facts->ctime_ns;
     }
     if (!edit->path || (target && !edit->target) || !edit->from ||
-        !edits_add(&state->edits, edit)) {
+        !array_add(&state->edits, edit)) {
         state->edits.lost = true;
         edit_free(keeper, edit);
         return NULL;
@@ -163,35 +134,33 @@ static void doubt_names(const struct state *state, struct edit *edit,
 
 bool edits_hold(struct keeper *keeper, const char *path, uint32_t owner, bool shared)
 {
-    size_t at = KEEPER_HELD;
-    for (size_t i = 0; i < KEEPER_HELD; i++) {
-        if (!keeper->edits.held[i].path) {
-            at = i;
-        } else if (keeper->edits.held[i].owner == owner &&
-                   strcmp(keeper->edits.held[i].path, path) == 0) {
-            keeper->edits.held[i].shared = keeper->edits.held[i].shared || shared;
-            return true;
-        }
+    struct held *held = keeper->edits.held;
+    struct held *end = held + keeper->edits.held_count;
+    while (held < end && (held->owner != owner || strcmp(held->path, path) != 0)) {
+        held++;
     }
-    if (at < KEEPER_HELD && (keeper->edits.held[at].path = strdup(path))) {
-        keeper->edits.held[at].owner = owner;
-        keeper->edits.held[at].shared = shared;
+    if (held < end) {
+        held->shared = held->shared || shared;
         return true;
     }
-    return false;
+    char *copy = keeper->edits.held_count < KEEPER_HELD ? strdup(path) : NULL;
+    if (copy) {
+        *held = (struct held){copy, owner, shared};
+        keeper->edits.held_count++;
+    }
+    return copy;
 }
 
 /* They are there under other names too now. */
 static void hold_moved(struct keeper *keeper, const char *path, const char *target)
 {
     char moved[KEEPER_PATH_BYTES];
-    for (size_t i = 0; i < KEEPER_HELD; i++) {
-        const char *held = keeper->edits.held[i].path;
-        const char *rest = held ? path_behind(held, path) : NULL;
+    for (unsigned i = keeper->edits.held_count; i-- > 0;) {
+        const struct held *held = &keeper->edits.held[i];
+        const char *rest = path_behind(held->path, path);
         if (rest && (size_t)snprintf(moved, sizeof moved, "%s%s%s", target, *rest ? "/" : "",
                                      rest) < sizeof moved) {
-            (void)edits_hold(keeper, moved, keeper->edits.held[i].owner,
-                             keeper->edits.held[i].shared);
+            (void)edits_hold(keeper, moved, held->owner, held->shared);
         }
     }
 }
@@ -211,7 +180,7 @@ static bool has_entries(const struct keeper *keeper, const char *path)
 static void touch_rename(struct keeper *keeper, struct state *state, uint32_t op, const char *path,
                          const char *target)
 {
-    struct apply_facts source = edits_facts_at(keeper, path);
+    struct apply_facts source = place_facts(keeper->work_fd, path);
     struct apply_facts there;
     unsigned links = 0;
     (void)place_look(keeper->work_fd, target, &there, &links);
@@ -255,48 +224,24 @@ static enum kind kind_after(uint32_t op, const struct apply_facts *before)
 /* What inotify reports of it at its name. */
 static uint32_t awaits(uint32_t op, const struct apply_facts *before)
 {
-    switch ((enum wire_touch_op)op) {
-    case WIRE_TOUCH_CREATE:
-    case WIRE_TOUCH_LINK:
-        return IN_CREATE;
-    case WIRE_TOUCH_WRITE:
-        return before->mode ? 0 : IN_CREATE;
-    case WIRE_TOUCH_REMOVE:
-        return IN_DELETE | IN_MOVED_FROM;
-    case WIRE_TOUCH_BRING:
-    case WIRE_TOUCH_RENAME:
-    case WIRE_TOUCH_EXCHANGE:
-        return IN_MOVED_TO;
-    case WIRE_TOUCH_ATTRIBUTE:
-        return IN_ATTRIB;
-    case WIRE_TOUCH_OVER:
-    case WIRE_TOUCH_UNKNOWN:
-    default:
-        return 0;
-    }
+    bool comes = op == WIRE_TOUCH_CREATE || op == WIRE_TOUCH_LINK ||
+                 (op == WIRE_TOUCH_WRITE && !before->mode);
+    return comes                        ? IN_CREATE
+           : op == WIRE_TOUCH_REMOVE    ? IN_DELETE | IN_MOVED_FROM
+           : op == WIRE_TOUCH_BRING     ? IN_MOVED_TO
+           : op == WIRE_TOUCH_ATTRIBUTE ? IN_ATTRIB
+                                        : 0;
 }
 
 /* Whether the system will refuse it. */
 static bool fails(uint32_t op, const struct apply_facts *facts)
 {
-    switch ((enum wire_touch_op)op) {
-    case WIRE_TOUCH_CREATE:
-    case WIRE_TOUCH_LINK:
-        return facts->mode != 0;
-    case WIRE_TOUCH_REMOVE:
-    case WIRE_TOUCH_ATTRIBUTE:
-        return facts->mode == 0;
-    case WIRE_TOUCH_WRITE:
-        return facts->mode != 0 && !S_ISREG(facts->mode);
-    case WIRE_TOUCH_BRING:
-        return false;
-    case WIRE_TOUCH_RENAME:
-    case WIRE_TOUCH_EXCHANGE:
-    case WIRE_TOUCH_OVER:
-    case WIRE_TOUCH_UNKNOWN:
-    default:
-        return true;
-    }
+    bool comes = op == WIRE_TOUCH_CREATE || op == WIRE_TOUCH_LINK;
+    bool needs = op == WIRE_TOUCH_REMOVE || op == WIRE_TOUCH_ATTRIBUTE;
+    return comes                    ? facts->mode != 0
+           : needs                  ? facts->mode == 0
+           : op == WIRE_TOUCH_WRITE ? facts->mode != 0 && !S_ISREG(facts->mode)
+                                    : op != WIRE_TOUCH_BRING;
 }
 
 /* The file is opened again: until then it must be what it was when it was closed last. */
@@ -335,7 +280,7 @@ static struct version *made_at(struct keeper *keeper, const struct state *state,
     if (edit && !edit->ended) {
         edit_resolve(keeper, edit);
     }
-    struct apply_facts facts = *path ? edits_facts_at(keeper, path) : (struct apply_facts){};
+    struct apply_facts facts = *path ? place_facts(keeper->work_fd, path) : (struct apply_facts){};
     struct version *version = facts.mode ? version_known(keeper, &facts) : NULL;
     return version && edits_have_made(keeper, version) ? version : NULL;
 }
@@ -369,25 +314,22 @@ static struct edit *edit_again(struct keeper *keeper, struct edit *edit, struct 
 /* Whether code alone has the file open, by what it has done before. */
 static bool is_held(const struct keeper *keeper, const char *path)
 {
-    size_t i = 0;
-    while (i < KEEPER_HELD && !(keeper->edits.held[i].path && !keeper->edits.held[i].shared &&
-                                strcmp(keeper->edits.held[i].path, path) == 0)) {
-        i++;
+    const struct held *held = keeper->edits.held;
+    const struct held *end = held + keeper->edits.held_count;
+    while (held < end && (held->shared || strcmp(held->path, path) != 0)) {
+        held++;
     }
-    return i < KEEPER_HELD;
+    return held < end;
 }
 
 /* Another session, a branch or a job opens the file too, and nobody sees who of them writes. What
  * was done there after the end of a call is that call's until now. */
 static void touch_beside(struct keeper *keeper, struct edit *edit)
 {
-    struct edit *next = NULL;
-    struct edit *other = edits_at(keeper, edit->watch, path_last(edit->path));
-    for (; other; other = next) {
+    const char *name = path_last(edit->path);
+    for (struct edit *other = NULL; (other = edit_next_at(keeper, other, edit->watch, name));) {
         const struct state *state = states_find(keeper, other->state);
-        next = other->next;
-        if (other->state == edit->state || !other->writes || other->watch != edit->watch ||
-            strcmp(path_last(edit_place(other)), path_last(edit->path)) != 0) {
+        if (other->state == edit->state || !other->writes) {
             continue;
         }
         edit->beside = true;
@@ -409,8 +351,7 @@ static void take_first_content(struct keeper *keeper, const struct state *state,
         const struct edit *other = state->edits.list[i];
         if (other->file == edit->file && (other->writes || other->mixed) && other->links > 1 &&
             other->from->kind == KIND_FILE && strcmp(other->path, edit->path) != 0) {
-            version_release(keeper, &edit->from);
-            edit->from = version_take(other->from);
+            version_set(keeper, &edit->from, other->from);
             return;
         }
     }
@@ -479,7 +420,7 @@ static void touch_content(struct keeper *keeper, struct state *state, uint32_t o
 
 static bool has_failed(const struct keeper *keeper, const struct edit *edit)
 {
-    struct apply_facts facts = edits_facts_at(keeper, edit_place(edit));
+    struct apply_facts facts = place_facts(keeper->work_fd, edit_place(edit));
     return edit_is_void(keeper, edit, &facts);
 }
 
@@ -492,7 +433,7 @@ static void touch_over(struct keeper *keeper, const struct state *state, const c
         return; /* another thread may be about to do what it has touched since */
     }
     if (edit->resets) {
-        edit->mode = edits_facts_at(keeper, path).mode & ACCESSPERMS;
+        edit->mode = place_facts(keeper->work_fd, path).mode & ACCESSPERMS;
         edit->resets = false;
     }
     bool is_watched = edit->watch >= 0;
@@ -510,7 +451,7 @@ static void touch_over(struct keeper *keeper, const struct state *state, const c
 static void lose_without_state(struct keeper *keeper, uint32_t op, const char *path,
                                const char *target)
 {
-    struct apply_facts facts = edits_facts_at(keeper, is_rename(op) ? target : path);
+    struct apply_facts facts = place_facts(keeper->work_fd, is_rename(op) ? target : path);
     bool loses = is_rename(op) || op == WIRE_TOUCH_REMOVE || op == WIRE_TOUCH_WRITE;
     if (*path && loses && S_ISREG(facts.mode) && facts.bytes > 0) {
         edits_lose(keeper);
@@ -580,15 +521,6 @@ void edits_touch(struct keeper *keeper, const struct wire_touch *touch)
     }
 }
 
-unsigned edits_held(const struct keeper *keeper)
-{
-    unsigned count = 0;
-    for (size_t i = 0; i < KEEPER_HELD; i++) {
-        count += keeper->edits.held[i].path != NULL;
-    }
-    return count;
-}
-
 /* What the session's earlier calls have left open is now the next one's. */
 static void resolve_held(struct keeper *keeper, uint32_t owner)
 {
@@ -603,20 +535,20 @@ static void resolve_held(struct keeper *keeper, uint32_t owner)
 
 void edits_begin(struct keeper *keeper, struct state *state)
 {
-    if (keeper->seen && edits_held(keeper) > 0) {
+    if (keeper->seen && keeper->edits.held_count > 0) {
         edits_follow(keeper);
         resolve_held(keeper, state->owner);
     }
-    for (size_t i = 0; keeper->seen && i < KEEPER_HELD; i++) {
-        const char *path = keeper->edits.held[i].path;
-        /* A state that has come back may have it open again: none is forgotten. */
-        if (path && keeper->edits.held[i].owner == state->owner &&
-            !edit_latest(keeper, state, path) && S_ISREG(edits_facts_at(keeper, path).mode) &&
-            place_is_written(keeper, path) != 0) {
-            touch_content(keeper, state, WIRE_TOUCH_WRITE, path, "");
-            struct edit *edit = edit_latest(keeper, state, path);
+    /* A state that has come back may have one open again: none is forgotten. */
+    for (unsigned i = keeper->edits.held_count; keeper->seen && i-- > 0;) {
+        const struct held *held = &keeper->edits.held[i];
+        if (held->owner == state->owner && !edit_latest(keeper, state, held->path) &&
+            S_ISREG(place_facts(keeper->work_fd, held->path).mode) &&
+            place_is_written(keeper, held->path) != 0) {
+            touch_content(keeper, state, WIRE_TOUCH_WRITE, held->path, "");
+            struct edit *edit = edit_latest(keeper, state, held->path);
             if (edit) {
-                edit->unsure = keeper->edits.held[i].shared; /* else only code can write to it */
+                edit->unsure = held->shared; /* else only code can write to it */
                 edit->opens = edit->touches;
             }
         }

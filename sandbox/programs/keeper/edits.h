@@ -3,7 +3,7 @@
 #include <stdint.h>
 
 #include "sandbox/programs/keeper/keeper.h"
-#include "sandbox/protocol/touch.h"
+#include "sandbox/protocol/keeper_protocol.h"
 
 /* Undo where the workspace is a directory of the user's that is written through.
  *
@@ -66,31 +66,23 @@ static inline const char *edit_place(const struct edit *edit)
 /* A session has said what it will do. */
 void edits_touch(struct keeper *keeper, const struct wire_touch *touch);
 /* A call begins: what it may write to through what earlier ones have left open is an edit. */
-unsigned edits_held(const struct keeper *keeper); /* how many files these may be */
 void edits_begin(struct keeper *keeper, struct state *state);
 /* Reads what inotify reports. */
 void edits_follow(struct keeper *keeper);
-/* The state's call has ended. What its programs still have open may change until the next one. */
-void edits_end(struct keeper *keeper, struct state *state);
+/* The state's call has ended. What its programs still have open may change until the next one;
+ * finally: nothing of it changes any more. */
+void edits_end(struct keeper *keeper, struct state *state, bool finally);
 /* Resolves what a thread was about to do when its call ended, and has not done. Returns whether
  * some may still come. */
 bool edits_land(struct keeper *keeper);
 /* What programs have done after the end of the owner's calls is theirs. */
 void states_resolve_late(struct keeper *keeper, uint32_t owner);
-/* Nothing of the state's changes any more. */
-void edits_resolve_late(struct keeper *keeper, struct state *state);
-/* Calls fn for each edit of the way, in the order in which it is taken back or repeated. */
-typedef void (*edit_fn)(void *arg, struct edit *edit, bool back);
-void edits_each(const struct way *way, edit_fn fn, void *arg);
-
 enum { EDITS_LEFT = 256 }; /* each is compared with each file that may go */
 /* What becomes of the edits of a way. */
 struct edits_outcome {
     struct keeper *keeper;
     struct way way;
-    struct record **list; /* mark: 1 + enum put; found: what was there before */
-    size_t count;
-    size_t space;
+    struct records records;                 /* mark: 1 + enum put; found: what was there before */
     struct edits carried;                   /* out, borrowed; NULL: put back */
     struct edits removals;                  /* borrowed: for the end */
     const struct version *left[EDITS_LEFT]; /* do not come: their paths hold something else */
@@ -110,29 +102,23 @@ void edits_outcome_tell(struct edits_outcome *outcome, put_fn done, void *arg);
 bool edits_prepend(struct keeper *keeper, struct edits *edits, struct edits *to);
 void edits_drop(struct keeper *keeper, struct edits *edits);
 void edit_free(struct keeper *keeper, struct edit *edit);
-/* Returns whether there was memory. */
-bool edits_add(struct edits *edits, struct edit *edit);
 /* Content of which there is no copy is lost now: what calls have made until then may hold it, and
  * is not removed any more. */
 void edits_lose(struct keeper *keeper);
 /* Whether code has made the version, in a call that is kept. */
 bool edits_have_made(const struct keeper *keeper, const struct version *version);
-/* A row of the status line for each. */
-struct rows;
-void edits_rows(const struct edits *edits, struct rows *rows);
 
 /* --- inside of edits*.c: the edits of calls that run, by what inotify reports of their names ---
  */
 
-/* What is at path; mode 0: nothing. */
-struct apply_facts edits_facts_at(const struct keeper *keeper, const char *path);
 /* Watches the directory that path is in. Returns its number, -1: not watched, and its inode. */
 int edits_watch(struct keeper *keeper, const char *path, uint64_t *ret_inode);
 /* From here on events at the edit's name are about it; until it is resolved. */
 void edit_activate(struct keeper *keeper, struct edit *edit);
 void edit_deactivate(struct keeper *keeper, struct edit *edit);
-/* The active edits at all names of a bucket, this among them: of each state. */
-struct edit *edits_at(struct keeper *keeper, int watch, const char *name);
+/* The next active edit at the name, of whichever state; after NULL: the latest one. */
+struct edit *edit_next_at(struct keeper *keeper, const struct edit *after, int watch,
+                          const char *name);
 struct edit *edit_latest(struct keeper *keeper, const struct state *state, const char *path);
 /* Whether nothing has changed at all: the call of the system failed. facts: at the edit's end. */
 bool edit_is_void(const struct keeper *keeper, const struct edit *edit,

@@ -106,6 +106,28 @@ struct version *edits_none(void)
     return &none;
 }
 
+/* An edit of a way has its turn, in the order in which it is taken back (at.back) or repeated. */
+struct turn {
+    struct way_at at;
+    size_t over; /* edits of that state */
+    struct edit *edit;
+};
+
+/* The next one; false: there are no more. Starts from {}. */
+static bool turn_next(const struct way *way, struct turn *turn)
+{
+    while (!turn->at.state || turn->over == turn->at.state->edits.count) {
+        if (!way_next(way, &turn->at)) {
+            return false;
+        }
+        turn->over = 0;
+    }
+    const struct edits *edits = &turn->at.state->edits;
+    size_t i = turn->over++;
+    turn->edit = edits->list[turn->at.back ? edits->count - 1 - i : i];
+    return true;
+}
+
 /* --- what does not come back --- */
 
 /* Bytes by which an older file must have grown to hold another. */
@@ -135,13 +157,11 @@ static bool is_content(const struct version *version)
  * something is lost, for calls that came before too. */
 static void leave(struct edits_outcome *outcome, const char *path, const struct version *version)
 {
-    struct apply_facts facts;
     if (!is_content(version) ||
         (outcome->keeper->edits.lost_ns == 0 && edits_have_made(outcome->keeper, version))) {
         return; /* nothing of the user's */
     }
-    if (version->kept && place_look(outcome->keeper->work_fd, path, &facts, NULL) == 0 &&
-        facts.mode) {
+    if (version->kept && place_facts(outcome->keeper->work_fd, path).mode) {
         add_left(outcome, version);
         return;
     }
@@ -184,8 +204,8 @@ static bool is_edited(const struct state *state, const char *path)
  * copy. Of a file that is gone a copy of its size may be the last; of a directory anything. */
 static void find_lost_by_others(struct edits_outcome *outcome, const struct state *state)
 {
-    for (size_t i = 0; i < state->count; i++) {
-        const struct step *step = &state->steps[i];
+    for (size_t i = 0; i < state->steps.count; i++) {
+        const struct step *step = &state->steps.list[i];
         bool goes = step->from->kind == KIND_DIRECTORY && step->to->kind == KIND_NONE;
         if ((!goes && !is_content(step->from)) || is_edited(state, step->record->path)) {
             continue;
@@ -310,12 +330,11 @@ static bool is_blocked(const struct trial *trial, const char *path)
     char above[KEEPER_PATH_BYTES];
     (void)snprintf(above, sizeof above, "%s", path);
     while (path_cut_last(above)) {
-        struct apply_facts facts;
         const struct record *record = record_find(trial->keeper, above);
         if (record && record->scratch.goal && record->scratch.goal->kind != KIND_NONE) {
             return record->scratch.goal->kind != KIND_DIRECTORY;
         }
-        (void)place_look(trial->keeper->work_fd, above, &facts, NULL);
+        struct apply_facts facts = place_facts(trial->keeper->work_fd, above);
         if (facts.mode && !(record && record->scratch.goal)) {
             return !S_ISDIR(facts.mode);
         }
@@ -415,7 +434,7 @@ static enum put try_move(struct trial *trial, struct edit *edit, bool back)
     }
     set(trial, source, back ? edit->from : edits_none());
     set(trial, target, edit->to);
-    return is_directory && !edits_add(&trial->moved, edit) ? PUT_MISSED : PUT_BACK;
+    return is_directory && !array_add(&trial->moved, edit) ? PUT_MISSED : PUT_BACK;
 }
 
 /* What would come. */
@@ -424,9 +443,8 @@ static const struct version *wanted(const struct edit *edit, bool back)
     return back ? edit->from : edit->moves ? edits_none() : edit->to;
 }
 
-static void try_edit(void *arg, struct edit *edit, bool back)
+static void try_edit(struct trial *trial, struct edit *edit, bool back)
 {
-    struct trial *trial = arg;
     if (edit->undone == back) {
         return;
     }
@@ -441,38 +459,35 @@ static void try_edit(void *arg, struct edit *edit, bool back)
     }
 }
 
-static void clear(struct keeper *, struct record *record, void *)
-{
-    record->scratch.goal = NULL;
-}
-
 /* Returns whether more is held than was known. */
 static bool try_way(struct edits_outcome *outcome)
 {
     struct trial trial = {.keeper = outcome->keeper, .outcome = outcome};
     bool lost = outcome->lost;
     size_t left_count = outcome->left_count;
-    edits_each(&outcome->way, try_edit, &trial);
-    records_each(outcome->keeper, clear, NULL);
+    for (struct turn turn = {}; turn_next(&outcome->way, &turn);) {
+        try_edit(&trial, turn.edit, turn.at.back);
+    }
+    struct records_at at = {};
+    for (struct record *record = NULL; (record = records_next(outcome->keeper, &at));) {
+        record->scratch.goal = NULL;
+    }
     free(trial.moved.list);
     return trial.more || outcome->lost != lost || outcome->left_count != left_count;
 }
 
 /* --- paths that are held --- */
 
-static void begin(void *arg, struct edit *edit, bool back)
+static void begin(struct keeper *keeper, struct edit *edit, bool back)
 {
-    struct keeper *keeper = arg;
     enum kind kind = wanted(edit, back)->kind;
     bool comes = edit->moves || (kind != KIND_NONE && kind != KIND_DIRECTORY);
-    struct record *record = comes ? record_get(keeper, edit->path) : NULL;
-    struct record *target = edit->moves ? record_get(keeper, edit->target) : NULL;
     edit->fate = edit->unsure ? PUT_STAYS : PUT_BACK;
-    if (record) {
-        record->scratch.awaits = true;
-    }
-    if (target) {
-        target->scratch.awaits = true;
+    for (unsigned i = 0; comes && i <= edit->moves; i++) {
+        struct record *record = record_get(keeper, i ? edit->target : edit->path);
+        if (record) {
+            record->scratch.awaits = true;
+        }
     }
 }
 
@@ -490,11 +505,6 @@ static bool is_below_awaited(const struct keeper *keeper, const char *path, bool
     return false;
 }
 
-struct spreading {
-    struct keeper *keeper;
-    bool more;
-};
-
 /* A repository is whole or it is none: what its files refer to lies in others of them. The record
  * of the git directory that the path is in, or NULL. */
 static struct record *git_record(struct keeper *keeper, const char *path)
@@ -508,41 +518,36 @@ static struct record *git_record(struct keeper *keeper, const char *path)
     return record_get(keeper, git);
 }
 
-static void spread(void *arg, struct edit *edit, bool)
+/* Holds the edit where something at its paths is held. Returns whether more is held then. */
+static bool spread(struct keeper *keeper, struct edit *edit)
 {
-    struct spreading *spreading = arg;
-    struct keeper *keeper = spreading->keeper;
-    struct record *record = record_get(keeper, edit->path);
-    struct record *target = edit->target ? record_get(keeper, edit->target) : NULL;
-    struct record *git = git_record(keeper, edit_place(edit));
-    bool held = edit->fate != PUT_BACK || (record && record->scratch.held) ||
-                (git && git->scratch.held) || (target && target->scratch.held) ||
-                is_below_awaited(keeper, edit->path, /* held= */ true) ||
+    struct record *records[] = {record_get(keeper, edit->path),
+                                edit->moves ? record_get(keeper, edit->target) : NULL,
+                                git_record(keeper, edit_place(edit))};
+    enum { COUNT = sizeof records / sizeof *records };
+    bool held = edit->fate != PUT_BACK || is_below_awaited(keeper, edit->path, /* held= */ true) ||
                 (edit->moves && is_below_awaited(keeper, edit->target, /* held= */ true));
-    if (!held) {
-        return;
+    for (unsigned i = 0; i < COUNT; i++) {
+        held = held || (records[i] && records[i]->scratch.held);
     }
-    spreading->more = spreading->more || edit->fate == PUT_BACK ||
-                      (record && !record->scratch.held) || (target && !target->scratch.held) ||
-                      (git && !git->scratch.held);
-    edit->fate = edit->fate == PUT_BACK ? PUT_STAYS : edit->fate;
-    if (record) {
-        record->scratch.held = true;
+    bool more = held && edit->fate == PUT_BACK;
+    edit->fate = more ? PUT_STAYS : edit->fate;
+    for (unsigned i = 0; held && i < COUNT; i++) {
+        if (records[i]) {
+            more = more || !records[i]->scratch.held;
+            records[i]->scratch.held = true;
+        }
     }
-    if (target) {
-        target->scratch.held = true;
-    }
-    if (git) {
-        git->scratch.held = true;
-    }
+    return more;
 }
 
 static void spread_all(const struct edits_outcome *outcome)
 {
-    struct spreading spreading = {outcome->keeper, .more = true};
-    while (spreading.more) {
-        spreading.more = false;
-        edits_each(&outcome->way, spread, &spreading);
+    for (bool more = true; more;) {
+        more = false;
+        for (struct turn turn = {}; turn_next(&outcome->way, &turn);) {
+            more = spread(outcome->keeper, turn.edit) || more;
+        }
     }
 }
 
@@ -550,8 +555,10 @@ static void spread_all(const struct edits_outcome *outcome)
 static void try_all(struct edits_outcome *outcome)
 {
     find_lost(outcome);
-    records_each(outcome->keeper, record_release, NULL);
-    edits_each(&outcome->way, begin, outcome->keeper);
+    records_release(outcome->keeper);
+    for (struct turn turn = {}; turn_next(&outcome->way, &turn);) {
+        begin(outcome->keeper, turn.edit, turn.at.back);
+    }
     do {
         spread_all(outcome);
     } while (try_way(outcome));
@@ -560,13 +567,6 @@ static void try_all(struct edits_outcome *outcome)
 /* Each failure checks all edits: after a few, what has not been carried out stays. */
 enum { GIVEN_UP = 16 };
 
-static void hold_rest(void *, struct edit *edit, bool back)
-{
-    if (edit->fate == PUT_BACK && edit->undone != back) {
-        edit->fate = PUT_STAYS;
-    }
-}
-
 /* An edit could not be carried out although it seemed so: holds those that would come next at its
  * paths. */
 static void give_up(struct edits_outcome *outcome, struct edit *edit, enum put put)
@@ -574,8 +574,11 @@ static void give_up(struct edits_outcome *outcome, struct edit *edit, enum put p
     edit->fate = put;
     outcome->lost = true;
     edits_lose(outcome->keeper);
-    if (++outcome->given_up == GIVEN_UP) {
-        edits_each(&outcome->way, hold_rest, outcome);
+    outcome->given_up++;
+    for (struct turn turn = {}; outcome->given_up == GIVEN_UP && turn_next(&outcome->way, &turn);) {
+        if (turn.edit->fate == PUT_BACK && turn.edit->undone != turn.at.back) {
+            turn.edit->fate = PUT_STAYS;
+        }
     }
     spread_all(outcome);
 }
@@ -591,15 +594,11 @@ static struct record *mention(struct edits_outcome *outcome, const char *path)
     if (!record || record->scratch.mark) {
         return record;
     }
-    struct record **list =
-        list_grow(outcome->list, outcome->count, &outcome->space, sizeof(struct record *));
-    if (!list) {
+    if (!array_add(&outcome->records, record)) {
         return NULL;
     }
-    outcome->list = list;
-    list[outcome->count++] = record;
     record->scratch.mark = 1 + PUT_BACK;
-    (void)place_look(outcome->keeper->work_fd, path, &record->found, NULL);
+    record->found = place_facts(outcome->keeper->work_fd, path);
     return record;
 }
 
@@ -614,11 +613,10 @@ void edits_outcome_add(struct edits_outcome *outcome, const char *path, enum put
 
 void edits_outcome_tell(struct edits_outcome *outcome, put_fn done, void *arg)
 {
-    for (size_t i = 0; i < outcome->count; i++) {
-        struct record *record = outcome->list[i];
-        struct apply_facts facts;
+    for (size_t i = 0; i < outcome->records.count; i++) {
+        struct record *record = outcome->records.list[i];
         enum put put = (enum put)(record->scratch.mark - 1);
-        (void)place_look(outcome->keeper->work_fd, record->path, &facts, NULL);
+        struct apply_facts facts = place_facts(outcome->keeper->work_fd, record->path);
         /* What came and went in between is not worth a name. */
         if (!put_is_back(put) || !apply_facts_alike(&facts, &record->found)) {
             done(arg, put, record);
@@ -627,7 +625,7 @@ void edits_outcome_tell(struct edits_outcome *outcome, put_fn done, void *arg)
     }
     free(outcome->carried.list);
     free(outcome->removals.list);
-    free(outcome->list);
+    free(outcome->records.list);
     *outcome = (struct edits_outcome){};
 }
 
@@ -636,8 +634,7 @@ void edits_outcome_tell(struct edits_outcome *outcome, put_fn done, void *arg)
 /* The version is at path now. */
 static void see_at(struct keeper *keeper, const char *path, struct version *version)
 {
-    struct apply_facts facts;
-    (void)place_look(keeper->work_fd, path, &facts, NULL);
+    struct apply_facts facts = place_facts(keeper->work_fd, path);
     version_seen_as(keeper, version, &facts);
 }
 
@@ -780,7 +777,7 @@ static void carry_out_now(struct edits_outcome *outcome, struct edit *edit)
                                           : go_back(outcome, edit);
     edits_outcome_add(outcome, edit_place(edit), put);
     if (put_is_back(put)) {
-        (void)edits_add(&outcome->carried, edit);
+        (void)array_add(&outcome->carried, edit);
     } else if (edit->fate == PUT_BACK) { /* somebody was quicker, or there is no space */
         give_up(outcome, edit, put);
         put_back(outcome);
@@ -789,26 +786,18 @@ static void carry_out_now(struct edits_outcome *outcome, struct edit *edit)
 
 static void count_turn(struct edits_outcome *outcome, const struct edit *edit, int by)
 {
-    struct record *record = record_get(outcome->keeper, edit->path);
-    struct record *target = edit->moves ? record_get(outcome->keeper, edit->target) : NULL;
-    if (record) {
-        record->scratch.turns += (unsigned)by;
+    for (unsigned i = 0; i <= edit->moves; i++) {
+        struct record *record = record_get(outcome->keeper, i ? edit->target : edit->path);
+        if (record) {
+            record->scratch.turns += (unsigned)by;
+        }
     }
-    if (target) {
-        target->scratch.turns += (unsigned)by;
-    }
-}
-
-static void expect(void *arg, struct edit *edit, bool)
-{
-    count_turn(arg, edit, 1);
 }
 
 /* What goes waits until all that comes is there, also where the keeper ends meanwhile; unless
  * something is to come to its name or to that of a directory above, or that is to move. */
-static void carry_out(void *arg, struct edit *edit, bool back)
+static void carry_out(struct edits_outcome *outcome, struct edit *edit, bool back)
 {
-    struct edits_outcome *outcome = arg;
     count_turn(outcome, edit, -1);
     if (edit->undone == back) {
         return; /* it did not go the other way */
@@ -818,15 +807,14 @@ static void carry_out(void *arg, struct edit *edit, bool back)
     bool goes = !edit->moves && (back ? edit->from : edit->to)->kind == KIND_NONE;
     bool waits = goes && record && record->scratch.turns == 0 &&
                  !is_below_awaited(outcome->keeper, edit->path, /* held= */ false);
-    if (!waits || !edits_add(&outcome->removals, edit)) {
+    if (!waits || !array_add(&outcome->removals, edit)) {
         carry_out_now(outcome, edit);
     }
 }
 
 /* Gives a directory that has come its mode and time, after what is in it. */
-static void end_directory(void *arg, struct edit *edit, bool back)
+static void end_directory(struct keeper *keeper, const struct edit *edit, bool back)
 {
-    struct keeper *keeper = arg;
     struct version *version = back ? edit->from : edit->to;
     struct apply_facts facts;
     if (!edit->moves && version->kind == KIND_DIRECTORY &&
@@ -838,7 +826,6 @@ static void end_directory(void *arg, struct edit *edit, bool back)
 }
 
 struct spares {
-    struct keeper *keeper;
     char **list;
     size_t count;
     size_t space;
@@ -846,47 +833,47 @@ struct spares {
 
 /* A directory has to be emptied before a file can have its name: until then the file is there under
  * a temporary one, in case the keeper ends in between. */
-static void make_spare(void *arg, struct edit *edit, bool back)
+static void make_spare(struct keeper *keeper, const struct turn *turn, struct spares *spares)
 {
-    struct spares *spares = arg;
-    const struct version *version = back ? edit->from : edit->to;
-    const char *slash = strrchr(edit->path, '/');
+    const struct edit *edit = turn->edit;
+    const struct version *version = turn->at.back ? edit->from : edit->to;
     char name[PLACE_TEMPORARY_NAME];
+    char *path = NULL;
     struct apply_facts facts;
-    if (edit->moves || edit->undone == back || edit->fate != PUT_BACK ||
+    if (edit->moves || edit->undone == turn->at.back || edit->fate != PUT_BACK ||
         version->kind != KIND_FILE || !version->kept ||
-        place_look(spares->keeper->work_fd, edit->path, &facts, NULL) < 0 || !S_ISDIR(facts.mode)) {
+        place_look(keeper->work_fd, edit->path, &facts, NULL) < 0 || !S_ISDIR(facts.mode)) {
         return;
     }
-    char **list = list_grow(spares->list, spares->count, &spares->space, sizeof *list);
-    spares->list = list ? list : spares->list;
     place_temporary_name(name);
-    if (list && asprintf(&list[spares->count], "%.*s%s", slash ? (int)(slash + 1 - edit->path) : 0,
-                         edit->path, name) >= 0) {
-        (void)place_put(spares->keeper, list[spares->count++], version, &(struct apply_facts){},
-                        &facts);
+    if (asprintf(&path, "%.*s%s", (int)(path_last(edit->path) - edit->path), edit->path, name) >=
+            0 &&
+        array_add(spares, path)) {
+        (void)place_put(keeper, path, version, &(struct apply_facts){}, &facts);
     }
-}
-
-static void remove_spares(struct spares *spares)
-{
-    for (size_t i = 0; i < spares->count; i++) {
-        (void)place_remove(spares->keeper, spares->list[i]);
-        free(spares->list[i]);
-    }
-    free(spares->list);
 }
 
 void edits_switch(struct edits_outcome *outcome)
 {
+    struct keeper *keeper = outcome->keeper;
+    struct spares spares = {};
     try_all(outcome);
-    struct spares spares = {.keeper = outcome->keeper};
-    edits_each(&outcome->way, make_spare, &spares);
-    edits_each(&outcome->way, expect, outcome);
-    edits_each(&outcome->way, carry_out, outcome);
+    for (struct turn turn = {}; turn_next(&outcome->way, &turn);) {
+        make_spare(keeper, &turn, &spares);
+        count_turn(outcome, turn.edit, 1);
+    }
+    for (struct turn turn = {}; turn_next(&outcome->way, &turn);) {
+        carry_out(outcome, turn.edit, turn.at.back);
+    }
     for (size_t i = 0; i < outcome->removals.count; i++) {
         carry_out_now(outcome, outcome->removals.list[i]);
     }
-    remove_spares(&spares);
-    edits_each(&outcome->way, end_directory, outcome->keeper);
+    for (size_t i = 0; i < spares.count; i++) {
+        (void)place_remove(keeper, spares.list[i]);
+        free(spares.list[i]);
+    }
+    free(spares.list);
+    for (struct turn turn = {}; turn_next(&outcome->way, &turn);) {
+        end_directory(keeper, turn.edit, turn.at.back);
+    }
 }

@@ -28,11 +28,6 @@ static struct edit **bucket_of(struct keeper *keeper, int watch, const char *nam
     return &keeper->edits.active[(table_hash(name) + (uint32_t)watch) % KEEPER_KNOWN];
 }
 
-struct edit *edits_at(struct keeper *keeper, int watch, const char *name)
-{
-    return *bucket_of(keeper, watch, name);
-}
-
 void edit_activate(struct keeper *keeper, struct edit *edit)
 {
     struct edit **bucket = bucket_of(keeper, edit->watch, path_last(edit_place(edit)));
@@ -49,13 +44,11 @@ void edit_deactivate(struct keeper *keeper, struct edit *edit)
     }
 }
 
-/* The state's latest edit that ends at the name. */
-static struct edit *edit_active(struct keeper *keeper, const struct state *state, int watch,
-                                const char *name)
+struct edit *edit_next_at(struct keeper *keeper, const struct edit *after, int watch,
+                          const char *name)
 {
-    struct edit *edit = *bucket_of(keeper, watch, name);
-    while (edit && (edit->state != state->id || edit->watch != watch ||
-                    strcmp(path_last(edit_place(edit)), name) != 0)) {
+    struct edit *edit = after ? after->next : *bucket_of(keeper, watch, name);
+    while (edit && (edit->watch != watch || strcmp(path_last(edit_place(edit)), name) != 0)) {
         edit = edit->next;
     }
     return edit;
@@ -124,17 +117,14 @@ struct edit *edit_latest(struct keeper *keeper, const struct state *state, const
 {
     uint64_t inode = 0;
     int watch = edits_watch(keeper, path, &inode);
-    return edit_active(keeper, state, watch, path_last(path));
+    struct edit *edit = NULL;
+    while ((edit = edit_next_at(keeper, edit, watch, path_last(path))) &&
+           edit->state != state->id) {
+    }
+    return edit;
 }
 
 /* --- what has become of an edit --- */
-
-struct apply_facts edits_facts_at(const struct keeper *keeper, const char *path)
-{
-    struct apply_facts facts;
-    (void)place_look(keeper->work_fd, path, &facts, NULL);
-    return facts;
-}
 
 /* What is where the edit ends. Where the user has put another directory in the place of that which
  * is watched, nothing is known of what is there. */
@@ -143,12 +133,8 @@ static struct apply_facts facts_of(const struct keeper *keeper, struct edit *edi
     const char *name = NULL;
     struct stat st;
     defer_close int fd = place_parent(keeper->work_fd, edit_place(edit), &name);
-    struct apply_facts facts = {};
     edit->unsure = edit->unsure || fd < 0 || fstat(fd, &st) < 0 || st.st_ino != edit->parent;
-    if (fd >= 0 && fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
-        facts = apply_facts_of(&st);
-    }
-    return facts;
+    return fd < 0 ? (struct apply_facts){} : apply_facts_in(fd, name);
 }
 
 /* Whether the facts are what the edit leads to. */
@@ -163,7 +149,7 @@ static bool is_expected(const struct keeper *keeper, const struct edit *edit,
     if (edit->moves) {
         bool same = S_ISDIR(facts->mode) ? facts->inode == edit->to->facts.inode
                                          : apply_facts_equal_moved(facts, &edit->to->facts);
-        return facts->mode && same && edits_facts_at(keeper, edit->path).mode == 0;
+        return facts->mode && same && place_facts(keeper->work_fd, edit->path).mode == 0;
     }
     return edit->to->kind == KIND_OTHER ? facts->mode != 0
                                         : edit->to->kind == kind_of_mode(facts->mode);
@@ -178,8 +164,7 @@ static void see(struct keeper *keeper, struct edit *edit, const struct apply_fac
     edit->ended = true;
     if (edit->writes && edit->from->kind == KIND_FILE && edit->to != edit->from &&
         apply_facts_equal(facts, &edit->from->facts) && !edit_is_rewritten(keeper, edit, facts)) {
-        version_release(keeper, &edit->to); /* it leads from one version to the same */
-        edit->to = version_take(edit->from);
+        version_set(keeper, &edit->to, edit->from); /* it leads from one version to the same */
         return;
     }
     if (edit->to == edit->from && !apply_facts_equal(facts, &edit->from->facts)) {
@@ -201,7 +186,7 @@ static void see(struct keeper *keeper, struct edit *edit, const struct apply_fac
 static bool edit_see_shared(struct keeper *keeper, struct edit *edit)
 {
     struct apply_facts facts = !edit->moves && !edit->unsure && edit->to->kind == KIND_FILE
-                                   ? edits_facts_at(keeper, edit->path)
+                                   ? place_facts(keeper->work_fd, edit->path)
                                    : (struct apply_facts){};
     bool same = facts.mode && apply_facts_equal_moved(&facts, &edit->to->facts);
     if (same) {
@@ -273,11 +258,9 @@ static void all_unsure(struct keeper *keeper)
 
 static void follow_one(struct keeper *keeper, const struct inotify_event *event)
 {
-    struct edit *edit = event->len > 0 ? *bucket_of(keeper, event->wd, event->name) : NULL;
-    for (; edit; edit = edit->next) {
-        if (edit->watch == event->wd && strcmp(path_last(edit_place(edit)), event->name) == 0) {
-            follow_event(keeper, edit, event->mask);
-        }
+    struct edit *edit = NULL;
+    while (event->len > 0 && (edit = edit_next_at(keeper, edit, event->wd, event->name))) {
+        follow_event(keeper, edit, event->mask);
     }
     if (event->mask & IN_Q_OVERFLOW) {
         all_unsure(keeper);
@@ -331,7 +314,7 @@ bool edit_is_void(const struct keeper *keeper, const struct edit *edit,
                   const struct apply_facts *facts)
 {
     if (edit->moves) {
-        struct apply_facts source = edits_facts_at(keeper, edit->path);
+        struct apply_facts source = place_facts(keeper->work_fd, edit->path);
         return source.mode && source.inode == edit->to->facts.inode;
     }
     bool was_none = edit->from->kind == KIND_NONE;
@@ -535,15 +518,20 @@ static bool has_made_under(const struct edit *made, const struct edit *move)
            !made->shares && made->from->kind == KIND_NONE && made->to == move->to;
 }
 
-static void join_move(struct keeper *keeper, struct edits *edits, size_t at)
+/* The edit before, which ends at the path: where the list has it, or NULL. */
+static struct edit **edit_before(const struct keeper *keeper, const struct edits *edits,
+                                 const char *path)
 {
-    struct edit *move = edits->list[at];
-    struct record *record = move->to->kind == KIND_FILE && !move->unsure && !move->active
-                                ? record_find(keeper, move->path)
-                                : NULL;
-    struct edit *made =
-        record && record->scratch.mark ? edits->list[record->scratch.mark - 1] : NULL;
-    if (!made || !has_made_under(made, move)) {
+    const struct record *record = record_find(keeper, path);
+    return record && record->scratch.mark ? &edits->list[record->scratch.mark - 1] : NULL;
+}
+
+static void join_move(struct keeper *keeper, const struct edits *edits, struct edit *move)
+{
+    struct edit **before = edit_before(keeper, edits, move->path);
+    struct edit *made = before ? *before : NULL;
+    if (!made || move->to->kind != KIND_FILE || move->unsure || move->active ||
+        !has_made_under(made, move)) {
         return;
     }
     free(move->path);
@@ -552,30 +540,27 @@ static void join_move(struct keeper *keeper, struct edits *edits, size_t at)
     move->moves = false;
     move->writes = made->writes;
     move->mixed = true;
-    edits->list[record->scratch.mark - 1] = NULL;
-    record->scratch.mark = 0;
+    *before = NULL;
+    record_find(keeper, made->path)->scratch.mark = 0;
     edit_free(keeper, made);
 }
 
 /* Two that follow each other at a name are one. In a directory something else may have happened
  * between them; and other names of the file hold what the first has led to. */
-static void join_content(struct keeper *keeper, struct edits *edits, struct edit *edit)
+static void join_content(struct keeper *keeper, const struct edits *edits, struct edit *edit)
 {
-    struct record *record = record_find(keeper, edit->path);
-    struct edit *first =
-        record && record->scratch.mark ? edits->list[record->scratch.mark - 1] : NULL;
+    struct edit **before = edit_before(keeper, edits, edit->path);
+    struct edit *first = before ? *before : NULL;
     bool in_place = edit->writes && edit->links > 1;
     if (!first || first->active || edit->active || first->unsure || edit->unsure || first->moves ||
         first->held || first->linked || in_place || first->to != edit->from ||
         (first->to->kind != KIND_FILE && first->to->kind != KIND_LINK)) {
         return;
     }
-    version_release(keeper, &edit->from);
-    edit->from = version_take(first->from);
+    version_set(keeper, &edit->from, first->from);
     edit->mixed = true;
     edit->inode = 0;
-    edits->list[record->scratch.mark - 1] = NULL;
-    record->scratch.mark = 0;
+    *before = NULL;
     edit_free(keeper, first);
 }
 
@@ -585,7 +570,7 @@ static void edits_join(struct keeper *keeper, struct edits *edits)
     size_t kept = 0;
     for (size_t i = 0; i < edits->count; i++) {
         if (edits->list[i]->moves) {
-            join_move(keeper, edits, i);
+            join_move(keeper, edits, edits->list[i]);
         }
         if (!edits->list[i]->moves) {
             join_content(keeper, edits, edits->list[i]);
@@ -610,7 +595,7 @@ static void edits_join(struct keeper *keeper, struct edits *edits)
     edits->count = kept;
 }
 
-static void end(struct keeper *keeper, struct state *state, bool finally)
+void edits_end(struct keeper *keeper, struct state *state, bool finally)
 {
     struct edits *edits = &state->edits;
     size_t kept = 0;
@@ -629,10 +614,10 @@ static void end(struct keeper *keeper, struct state *state, bool finally)
             (void)edit_see_shared(keeper, edit);
         }
         bool shared = keeper->seen && edit->writes && edit->unsure &&
-                      S_ISREG(edits_facts_at(keeper, edit_place(edit)).mode) &&
+                      S_ISREG(place_facts(keeper->work_fd, edit_place(edit)).mode) &&
                       edit_is_open(keeper, edit);
         if (edit->held) {
-            struct apply_facts facts = edits_facts_at(keeper, edit_place(edit));
+            struct apply_facts facts = place_facts(keeper->work_fd, edit_place(edit));
             edit->rewritten = edit_is_rewritten(keeper, edit, &facts);
         }
         if (edit->held || shared) {
@@ -649,11 +634,6 @@ static void end(struct keeper *keeper, struct state *state, bool finally)
     edits->count = kept;
     edits_join(keeper, edits);
     edits_forget_watches(keeper);
-}
-
-void edits_end(struct keeper *keeper, struct state *state)
-{
-    end(keeper, state, /* finally= */ false);
 }
 
 /* Returns whether it may still come. */
@@ -680,11 +660,6 @@ bool edits_land(struct keeper *keeper)
         }
     }
     return more;
-}
-
-void edits_resolve_late(struct keeper *keeper, struct state *state)
-{
-    end(keeper, state, /* finally= */ true);
 }
 
 void edits_drop(struct keeper *keeper, struct edits *edits)

@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
@@ -14,13 +15,253 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/own.h"
-#include "sandbox/programs/keeper/changes.h"
+#include "base/path.h"
 #include "sandbox/programs/keeper/edits.h"
-#include "sandbox/programs/keeper/keeper.h"
-#include "sandbox/programs/keeper/place.h"
-#include "sandbox/programs/keeper/rows.h"
 #include "sandbox/programs/roles.h"
 #include "sandbox/protocol/packet.h"
+
+/* --- the rows of the status line --- */
+
+/* The files that a call has changed, as its status line names them: none below hidden directories
+ * except that there is a new one, and many new files of one directory as one row. */
+
+enum { LISTED = 8 }; /* new files of one directory; more are summed up */
+
+struct row {
+    char *path;
+    char sign;
+    bool is_new_file;
+    bool doubt;
+    enum kind kind;
+    unsigned links;
+    uint64_t bytes;
+};
+
+/* The size of the part of path that names its first hidden directory; 0: there is none. */
+static size_t hidden_size(const char *path)
+{
+    static const char *const hidden[] = {"__pycache__", "node_modules"};
+    size_t at = 0;
+    for (const char *slash = strchr(path, '/'); slash; slash = strchr(path + at, '/')) {
+        size_t size = (size_t)(slash - path) - at;
+        for (unsigned i = 0; i < 2; i++) {
+            if (size == strlen(hidden[i]) && memcmp(path + at, hidden[i], size) == 0) {
+                return at + size;
+            }
+        }
+        if (path[at] == '.') {
+            return at + size;
+        }
+        at += size + 1;
+    }
+    return 0;
+}
+
+void rows_add(struct rows *rows, const struct record *record, const struct version *from,
+              enum row_kind kind)
+{
+    const struct version *to = record->now;
+    bool hidden_directory = path_last(record->path)[0] == '.' &&
+                            ((to->kind == KIND_DIRECTORY && from->kind == KIND_NONE) ||
+                             (to->kind == KIND_NONE && from->kind == KIND_DIRECTORY));
+    hidden_directory = hidden_directory || kind == ROW_MOVED;
+    bool directory = (to->kind == KIND_DIRECTORY || to->kind == KIND_NONE) &&
+                     (from->kind == KIND_DIRECTORY || from->kind == KIND_NONE);
+    if (hidden_size(record->path) || (directory && !hidden_directory)) {
+        return;
+    }
+    struct row row = {
+        .path = strdup(record->path),
+        .sign = from->kind == KIND_NONE ? '+'
+                : to->kind == KIND_NONE ? '-'
+                                        : '~',
+        .is_new_file = from->kind == KIND_NONE && to->kind == KIND_FILE && record->links < 2,
+        .kind = hidden_directory ? KIND_DIRECTORY : to->kind,
+        .links = record->links,
+        .doubt = kind == ROW_DOUBTED,
+        .bytes = to->bytes,
+    };
+    if (!row.path || !array_add(rows, row)) {
+        free(row.path);
+    }
+}
+
+static int compare_rows(const void *one, const void *other)
+{
+    const struct row *a = one;
+    const struct row *b = other;
+    return strcmp(a->path, b->path);
+}
+
+static size_t directory_size(const struct row *row)
+{
+    const char *slash = strrchr(row->path, '/');
+    return slash ? (size_t)(slash - row->path) : 0;
+}
+
+static bool is_beside(const struct row *one, const struct row *other)
+{
+    size_t size = directory_size(one);
+    return one->is_new_file && other->is_new_file && directory_size(other) == size &&
+           memcmp(one->path, other->path, size) == 0;
+}
+
+/* Appends one row: an item of three texts. */
+static void append_row(struct buf *text, const struct row *row, uint64_t bytes, unsigned files)
+{
+    const char *kind = row->doubt                    ? "may be the user's"
+                       : row->kind == KIND_LINK      ? "symlink"
+                       : row->kind == KIND_DIRECTORY ? "directory"
+                       : row->links > 1              ? "hard link"
+                                                     : "";
+    char number[32];
+    int size = (int)(files ? directory_size(row) : strlen(row->path));
+    const char *path = files && size == 0 ? "." : row->path;
+    (void)buf_appendf(text, "%c%c%.*s%s", WIRE_KEPT_ROW, row->sign, files && size == 0 ? 1 : size,
+                      path, files || row->kind == KIND_DIRECTORY ? "/" : "");
+    (void)buf_append(text, "", 1);
+    (void)buf_appendf(text, "%llu", (unsigned long long)bytes);
+    (void)buf_append(text, "", 1);
+    (void)snprintf(number, sizeof number, "%u files", files);
+    (void)buf_append(text, files ? number : kind, strlen(files ? number : kind) + 1);
+}
+
+uint32_t rows_tell(struct rows *rows, struct buf *text)
+{
+    uint32_t shown_rows = 0;
+    uint32_t more = 0;
+    if (rows->count > 0) {
+        qsort(rows->list, rows->count, sizeof(struct row), compare_rows);
+    }
+    for (size_t i = 0; i < rows->count; i++) {
+        struct row *row = &rows->list[i];
+        uint64_t bytes = 0;
+        unsigned files = 0;
+        if (shown_rows == KEEPER_ROWS) { /* each is compared with all after it: only so many are */
+            more += row->sign != '\0';
+            continue;
+        }
+        for (size_t k = i; row->is_new_file && k < rows->count; k++) {
+            bool beside = is_beside(row, &rows->list[k]);
+            bytes += beside ? rows->list[k].bytes : 0;
+            files += beside;
+        }
+        bool summed = files > LISTED;
+        if (row->sign) {
+            append_row(text, row, summed ? bytes : row->bytes, summed ? files : 0);
+            shown_rows++;
+        }
+        for (size_t k = i + 1; summed && k < rows->count; k++) {
+            if (is_beside(row, &rows->list[k])) { /* its directory has a row */
+                rows->list[k].is_new_file = false;
+                rows->list[k].sign = '\0';
+            }
+        }
+    }
+    for (size_t i = 0; i < rows->count; i++) {
+        free(rows->list[i].path);
+    }
+    free(rows->list);
+    return more;
+}
+
+/* What a call has made of one path, by all its edits. */
+struct outcome {
+    char *path;
+    size_t order;
+    const struct version *from;
+    struct version *to;
+    unsigned links;
+    bool moved; /* a directory */
+    bool rewritten;
+};
+
+struct outcomes {
+    struct outcome *list;
+    size_t count;
+    size_t space;
+};
+
+static void outcome_add(struct outcomes *outcomes, const char *path, const struct version *from,
+                        struct version *to, const struct edit *edit)
+{
+    struct outcome outcome = {.path = strdup(path),
+                              .order = outcomes->count,
+                              .from = from,
+                              .to = to,
+                              .links = edit->links,
+                              .moved = edit->moves && edit->to->kind == KIND_DIRECTORY,
+                              .rewritten = edit->rewritten};
+    if (!outcome.path || !array_add(outcomes, outcome)) {
+        free(outcome.path);
+    }
+}
+
+/* What the call has made in a directory is where that is now. */
+static void outcomes_move(struct outcomes *outcomes, const char *from, const char *to)
+{
+    for (size_t i = 0; i < outcomes->count; i++) {
+        char *path = NULL;
+        if (apply_path_is_below(outcomes->list[i].path, from) &&
+            asprintf(&path, "%s%s", to, outcomes->list[i].path + strlen(from)) >= 0) {
+            free(outcomes->list[i].path);
+            outcomes->list[i].path = path;
+        }
+    }
+}
+
+static int compare_outcomes(const void *one, const void *other)
+{
+    const struct outcome *a = one;
+    const struct outcome *b = other;
+    int order = strcmp(a->path, b->path);
+    return order ? order : (a->order > b->order) - (a->order < b->order);
+}
+
+static void add_edit(struct outcomes *outcomes, const struct edit *edit)
+{
+    if (!edit->moves) {
+        outcome_add(outcomes, edit->path, edit->from, edit->to, edit);
+        return;
+    }
+    if (edit->to->kind == KIND_DIRECTORY) {
+        outcomes_move(outcomes, edit->path, edit->target);
+    }
+    outcome_add(outcomes, edit->path, edit->to, edits_none(), edit);
+    outcome_add(outcomes, edit->target, edit->from, edit->to, edit);
+}
+
+/* A row of the status line for each. */
+static void edits_rows(const struct edits *edits, struct rows *rows)
+{
+    struct outcomes outcomes = {};
+    for (size_t i = 0; i < edits->count; i++) {
+        add_edit(&outcomes, edits->list[i]);
+    }
+    if (outcomes.count > 0) {
+        qsort(outcomes.list, outcomes.count, sizeof *outcomes.list, compare_outcomes);
+    }
+    for (size_t i = 0; i < outcomes.count; i++) {
+        struct outcome *first = &outcomes.list[i];
+        for (; i + 1 < outcomes.count && strcmp(outcomes.list[i + 1].path, first->path) == 0; i++) {
+            first->to = outcomes.list[i + 1].to;
+            first->moved = first->moved || outcomes.list[i + 1].moved;
+            first->rewritten = first->rewritten || outcomes.list[i + 1].rewritten;
+        }
+        struct record record = {.path = first->path, .now = first->to, .links = first->links};
+        /* What code has open may be what it was. */
+        if (first->rewritten || (version_differs(first->from, first->to) &&
+                                 !apply_facts_alike(&first->from->facts, &first->to->facts))) {
+            rows_add(rows, &record, first->from, first->moved ? ROW_MOVED : ROW_SURE);
+        }
+    }
+    for (size_t i = 0; i < outcomes.count; i++) {
+        free(outcomes.list[i].path);
+    }
+    free(outcomes.list);
+}
+
+/* --- the process --- */
 
 void keeper_reply(const struct keeper *keeper, struct wire_reply *reply, const int *fds,
                   size_t count)
@@ -28,7 +269,7 @@ void keeper_reply(const struct keeper *keeper, struct wire_reply *reply, const i
     reply->event = WIRE_RESPONSE;
     reply->kept.watched = keeper->watch.on;
     reply->kept.blind = keeper->too_many && keeper_is_plain(keeper);
-    reply->kept.held = edits_held(keeper) + (uint32_t)keeper->touched.count;
+    reply->kept.held = keeper->edits.held_count + (uint32_t)keeper->touched.count;
     reply->kept.left_out = keeper->left_out;
     if (reply->id != 0 &&
         packet_send(keeper->socket_fd, reply, wire_reply_size(reply), fds, count, 0) < 0) {
@@ -52,40 +293,45 @@ static void keeper_error(const struct keeper *keeper, const struct wire_request 
 
 static void paths_add(struct keeper *keeper, const struct wire_request *request)
 {
-    char **paths = realloc(keeper->filters.paths, (keeper->filters.count + 1) * sizeof *paths);
-    char *path = paths ? strdup(request->path) : NULL;
-    keeper->filters.paths = paths ? paths : keeper->filters.paths;
-    if (path) {
-        keeper->filters.paths[keeper->filters.count++] = path;
+    char *path = strdup(request->path);
+    if (!path || !array_add(&keeper->filters, path)) {
+        free(path);
+        keeper->filters.lost = true;
     }
-    keeper->filters.lost = keeper->filters.lost || !path;
 }
 
 static void paths_clear(struct keeper *keeper)
 {
     for (size_t i = 0; i < keeper->filters.count; i++) {
-        free(keeper->filters.paths[i]);
+        free(keeper->filters.list[i]);
     }
     keeper->filters.count = 0;
     keeper->filters.lost = false;
 }
 
+bool keeper_claims(const struct keeper *keeper, const char *path)
+{
+    size_t i = 0;
+    while (i < keeper->filters.count && !path_behind(path, keeper->filters.list[i])) {
+        i++;
+    }
+    return i < keeper->filters.count;
+}
+
 bool keeper_wants(const struct keeper *keeper, const char *path)
 {
+    bool all = keeper->filters.count == 0;
     for (size_t i = 0; i < keeper->filters.count; i++) {
-        const char *wanted = keeper->filters.paths[i];
-        if (!*wanted || strcmp(path, wanted) == 0 || apply_path_is_below(path, wanted)) {
-            return true;
-        }
+        all = all || !*keeper->filters.list[i];
     }
-    return keeper->filters.count == 0;
+    return all || keeper_claims(keeper, path);
 }
 
 /* --- what a call has changed, and what an undo has put back --- */
 
 struct telling {
     struct keeper *keeper;
-    struct rows *rows;
+    struct rows rows;
     struct buf text; /* items: a letter, the name, a NUL */
     struct wire_kept kept;
 };
@@ -104,7 +350,7 @@ static void tell_change(void *arg, const struct record *record, const struct ver
     const struct keeper *keeper = telling->keeper;
     bool plain = keeper_is_plain(keeper);
     telling->kept.changed++;
-    rows_add(telling->rows, record, from,
+    rows_add(&telling->rows, record, from,
              plain && !keeper_claims(keeper, record->path) ? ROW_DOUBTED : ROW_SURE);
     if (!plain && !record->now->kept && record->now->kind == KIND_FILE) {
         tell_name(telling, WIRE_KEPT_UNKEPT, record->path, &telling->kept.unkept);
@@ -126,7 +372,7 @@ static void tell_edits(struct telling *telling, const struct state *state)
         for (size_t i = 0; i < state->edits.count; i++) {
             telling->kept.changed += state->edits.list[i]->from != state->edits.list[i]->to;
         }
-        edits_rows(&state->edits, telling->rows);
+        edits_rows(&state->edits, &telling->rows);
     }
 }
 
@@ -136,21 +382,17 @@ static void tell_put(void *arg, enum put put, const struct record *record)
     if (put == PUT_FOR_GOOD) {
         tell_name(telling, WIRE_KEPT_UNKEPT, record->path, &telling->kept.unkept);
     }
-    if (put_is_back(put)) {
-        struct apply_facts facts;
-        (void)place_look(telling->keeper->work_fd, record->path, &facts, NULL);
-        telling->kept.applied += record->cow.applied;
-        if (put == PUT_CLOSED) {
-            tell_name(telling, WIRE_KEPT_CLOSED, record->path, &telling->kept.closed);
-        } else if (facts.mode) {
-            tell_name(telling, WIRE_KEPT_BACK, record->path, &telling->kept.back);
-        } else {
-            tell_name(telling, WIRE_KEPT_GONE, record->path, &telling->kept.gone);
-        }
-    } else if (put == PUT_STAYS) {
+    telling->kept.applied += put_is_back(put) && record->cow.applied;
+    if (put == PUT_STAYS) {
         tell_name(telling, WIRE_KEPT_STAYS, record->path, &telling->kept.stays);
-    } else {
+    } else if (put == PUT_MISSED) {
         tell_name(telling, WIRE_KEPT_MISSED, record->path, &telling->kept.missed);
+    } else if (put == PUT_CLOSED) {
+        tell_name(telling, WIRE_KEPT_CLOSED, record->path, &telling->kept.closed);
+    } else if (place_facts(telling->keeper->work_fd, record->path).mode) {
+        tell_name(telling, WIRE_KEPT_BACK, record->path, &telling->kept.back);
+    } else {
+        tell_name(telling, WIRE_KEPT_GONE, record->path, &telling->kept.gone);
     }
 }
 
@@ -168,10 +410,10 @@ static void tell(struct telling *telling, const struct wire_request *request, in
 
 static void end(struct keeper *keeper, const struct wire_request *request)
 {
-    struct telling telling = {.keeper = keeper, .rows = rows_new(), .text = BUF_EMPTY};
+    struct telling telling = {.keeper = keeper, .text = BUF_EMPTY};
     int r = states_end(keeper, &request->end, tell_change, &telling);
     tell_edits(&telling, states_find(keeper, request->end.to));
-    telling.kept.rows_more = rows_tell(telling.rows, &telling.text);
+    telling.kept.rows_more = rows_tell(&telling.rows, &telling.text);
     tell(&telling, request, r);
 }
 
@@ -186,9 +428,37 @@ static void switch_states(struct keeper *keeper, const struct wire_request *requ
 
 /* --- the process --- */
 
+static void begin(struct keeper *keeper, const struct wire_request *request)
+{
+    keeper_error(keeper, request, states_begin(keeper, &request->begin));
+}
+
+static void note(struct keeper *keeper, const struct wire_request *request)
+{
+    states_note_path(keeper, request->path);
+    keeper_error(keeper, request, 0);
+}
+
+static void keep(struct keeper *keeper, const struct wire_request *request)
+{
+    states_keep(keeper, &request->states);
+    keeper_error(keeper, request, 0);
+}
+
 static void dispatch(struct keeper *keeper, const struct wire_request *request)
 {
-    enum keep_op op = (enum keep_op)request->op;
+    static void (*const serve[])(struct keeper *, const struct wire_request *) = {
+        [KEEP_BEGIN] = begin,
+        [KEEP_END] = end,
+        [KEEP_NOTE] = note,
+        [KEEP_SWITCH] = switch_states,
+        [KEEP_STATES] = keep,
+        [KEEP_LIST] = changes_list,
+        [KEEP_DISCARD] = changes_discard,
+        [KEEP_COLLECT] = changes_collect,
+        [KEEP_APPLIED] = changes_applied,
+    };
+    uint32_t op = request->op;
     keeper->fresh_ns = request->fresh_ns;
     bool filters = op == KEEP_LIST || op == KEEP_DISCARD || op == KEEP_COLLECT;
     if (filters && keeper->filters.lost) { /* fewer paths could mean all */
@@ -196,42 +466,14 @@ static void dispatch(struct keeper *keeper, const struct wire_request *request)
         paths_clear(keeper);
         return;
     }
-    switch (op) {
-    case KEEP_PATH:
+    if (op == KEEP_PATH) {
         paths_add(keeper, request);
         return;
-    case KEEP_BEGIN:
-        keeper_error(keeper, request, states_begin(keeper, &request->begin));
-        break;
-    case KEEP_END:
-        end(keeper, request);
-        break;
-    case KEEP_NOTE:
-        states_note_path(keeper, request->path);
-        keeper_error(keeper, request, 0);
-        break;
-    case KEEP_SWITCH:
-        switch_states(keeper, request);
-        break;
-    case KEEP_STATES:
-        states_keep(keeper, &request->states);
-        keeper_error(keeper, request, 0);
-        break;
-    case KEEP_LIST:
-        changes_list(keeper, request);
-        break;
-    case KEEP_DISCARD:
-        changes_discard(keeper, request);
-        break;
-    case KEEP_COLLECT:
-        changes_collect(keeper, request);
-        break;
-    case KEEP_APPLIED:
-        changes_applied(keeper, request);
-        break;
-    default:
+    }
+    if (op < sizeof serve / sizeof *serve) {
+        serve[op](keeper, request);
+    } else {
         keeper_error(keeper, request, -ENOSYS);
-        break;
     }
     paths_clear(keeper);
 }
@@ -343,34 +585,30 @@ static bool keep_descriptors(struct keeper *keeper, const struct keeper_setup *s
 {
     enum { FIRST = 3, COUNT = 9 };
     int work_fd = openat(AT_FDCWD, setup->work, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    int fds[COUNT] = {setup->socket_fd,
-                      work_fd,
-                      keeper->cow ? WIRE_UPPER_FD : -1,
-                      keeper->cow ? WIRE_LOWER_FD : -1,
-                      setup->cow == WIRE_COW_STORE ? WIRE_STORE_FD : -1,
-                      setup->output_fd,
-                      setup->watch_fd,
-                      setup->greet_fd,
-                      setup->touch_fd};
+    const struct {
+        int *to;
+        int fd;
+    } kept[COUNT] = {
+        {&keeper->socket_fd, setup->socket_fd},
+        {&keeper->work_fd, work_fd},
+        {&keeper->upper_fd, keeper->cow ? WIRE_UPPER_FD : -1},
+        {&keeper->lower_fd, keeper->cow ? WIRE_LOWER_FD : -1},
+        {&keeper->store_fd, setup->cow == WIRE_COW_STORE ? WIRE_STORE_FD : -1},
+        {&keeper->output_fd, setup->output_fd},
+        {&keeper->watch.fd, setup->watch_fd},
+        {&keeper->edits.greet_fd, setup->greet_fd},
+        {&keeper->edits.touch_fd, setup->touch_fd},
+    };
     for (unsigned i = 0; i < COUNT; i++) {
-        fds[i] = fds[i] < 0 ? -1 : fcntl(fds[i], F_DUPFD_CLOEXEC, 64);
+        *kept[i].to = kept[i].fd < 0 ? -1 : fcntl(kept[i].fd, F_DUPFD_CLOEXEC, 64);
     }
     for (unsigned i = 0; i < COUNT; i++) {
-        if (fds[i] >= 0 && dup3(fds[i], (int)(FIRST + i), O_CLOEXEC) < 0) {
+        int *fd = kept[i].to;
+        if (*fd >= 0 && (*fd = dup3(*fd, (int)(FIRST + i), O_CLOEXEC)) < 0) {
             return false;
         }
-        fds[i] = fds[i] < 0 ? -1 : (int)(FIRST + i);
     }
     fd_close_range(FIRST + COUNT, ~0U);
-    keeper->socket_fd = fds[0];
-    keeper->work_fd = fds[1];
-    keeper->upper_fd = fds[2];
-    keeper->lower_fd = fds[3];
-    keeper->store_fd = fds[4];
-    keeper->output_fd = fds[5];
-    keeper->watch.fd = fds[6];
-    keeper->edits.greet_fd = fds[7];
-    keeper->edits.touch_fd = fds[8];
     keeper->seen = keeper->edits.touch_fd >= 0;
     keeper->watch.on = keeper->seen;
     keeper->edits.fd = keeper_is_plain(keeper) ? inotify_init1(IN_NONBLOCK | IN_CLOEXEC) : -1;

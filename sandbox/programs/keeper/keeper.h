@@ -2,12 +2,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
 
-#include "sandbox/programs/keeper/place.h"
 #include "sandbox/programs/keeper/records.h"
-#include "sandbox/programs/keeper/scan.h"
-#include "sandbox/protocol/apply_journal.h"
 #include "sandbox/protocol/init_protocol.h"
 
 /* The keeper: a process of the sandbox beside init. It knows what each file of the workspace was
@@ -60,14 +56,19 @@ struct edits {
     bool shares; /* some have written to a file that has other names */
 };
 
+/* From the parent of a state to it. */
+struct steps {
+    struct step *list;
+    size_t count;
+    size_t space;
+};
+
 struct state {
     struct state *next;
     uint32_t id;
     uint32_t owner; /* a session */
     struct state *parent;
-    struct step *steps; /* from the parent to this state */
-    size_t count;
-    size_t space;
+    struct steps steps;
     struct edits edits; /* of a workspace that is written through: see edits.h */
     bool open;          /* its call has not ended */
     bool late;          /* what its programs do after its end is not resolved yet */
@@ -78,6 +79,13 @@ struct state {
     bool keep;
     bool lost;   /* its call has written over content of which there is no copy */
     bool unseen; /* not all files were checked before and after it */
+};
+
+/* A file that a call has left open. */
+struct held {
+    char *path;
+    uint32_t owner;
+    bool shared; /* the user could write to it at the same moment */
 };
 
 struct keeper {
@@ -94,13 +102,10 @@ struct keeper {
         struct {
             struct toucher by;
             uint32_t state;
-            char *place; /* or NULL */
-        } threads[256];  /* what each has touched last, by its number */
-        struct {
-            char *path;
-            uint32_t owner;
-            bool shared;         /* the user could write to it at the same moment */
-        } held[KEEPER_HELD];     /* files that calls left open: see edits_begin() */
+            char *place;               /* or NULL */
+        } threads[256];                /* what each has touched last, by its number */
+        struct held held[KEEPER_HELD]; /* files that calls left open: see edits_begin() */
+        unsigned held_count;
         const uint32_t *answers; /* see keeper_setup */
         struct toucher by;       /* that touches something now */
         struct {
@@ -153,10 +158,11 @@ struct keeper {
     bool pending_known;
     unsigned pending; /* changes that are not applied */
     struct {
-        char **paths;
+        char **list;
         size_t count;
+        size_t space;
         bool lost; /* there was no memory for one */
-    } filters;     /* of the next request */
+    } filters;     /* paths of the next request */
     struct {
         struct touched *list;
         size_t count;
@@ -202,9 +208,12 @@ struct way {
     struct state *above;
     struct state *to;
 };
-/* Calls fn for each state of the way, in order. back: the state is left, and not come to. */
-typedef void (*way_fn)(void *arg, struct state *state, bool back);
-void way_each(const struct way *way, way_fn fn, void *arg);
+/* The next state of the way; false: there are no more. Starts from {}. */
+struct way_at {
+    struct state *state;
+    bool back; /* it is left, and not come to */
+};
+bool way_next(const struct way *way, struct way_at *at);
 /* switch.c: puts the files back from one state to another. 0; STATES_LOST: more was changed than
  * can be kept; STATES_UNSEEN: or than was checked; -ENOENT: a state is unknown; or -ENOMEM. */
 enum { STATES_LOST = 1, STATES_UNSEEN = 2 };
@@ -212,11 +221,10 @@ int states_switch(struct keeper *keeper, const struct keep_switch *between, put_
 /* The path is no longer what any call has made of it. */
 void states_foreign(struct keeper *keeper, struct record *record);
 
-/* A state, or NULL; and one whose call runs: its code may be quicker than the server's request. */
+/* A state, or NULL. */
 struct state *states_find(const struct keeper *keeper, uint32_t id);
-struct state *states_find_open(struct keeper *keeper, uint32_t id);
-/* The same; or, of a program that an earlier call has left running, that of the session's call
- * which runs now; or, where none does, the earlier call's. NULL: it is not kept. */
+/* One whose call runs; or, of a program that an earlier call has left running, that of the
+ * session's call which runs now; or, where none does, the earlier call's. NULL: it is not kept. */
 struct state *states_find_toucher(struct keeper *keeper, uint32_t id);
 
 /* Whether the workspace is a directory of the user's that is written through: what a scan finds
@@ -238,6 +246,24 @@ void keeper_reply(const struct keeper *keeper, struct wire_reply *reply, const i
                   size_t count);
 /* A memfd with these bytes, or -errno. */
 int keeper_memfd(const struct buf *bytes);
+/* Whether the path is one of these, or lies in one: the call whose end this is has touched it. */
 bool keeper_claims(const struct keeper *keeper, const char *path);
 /* Whether the filters of the request let the path through. */
 bool keeper_wants(const struct keeper *keeper, const char *path);
+
+/* --- changes.c: with --cow --- */
+
+/* How many changes have a line in a list. Notices changes of the user's only where code has changed
+ * something too. */
+unsigned changes_count(struct keeper *keeper);
+void changes_list(struct keeper *keeper, const struct wire_request *request);
+void changes_discard(struct keeper *keeper, const struct wire_request *request);
+void changes_collect(struct keeper *keeper, const struct wire_request *request);
+void changes_applied(struct keeper *keeper, const struct wire_request *request);
+
+/* --- the base: facts of the user's files that outlive the server, in a file of the store --- */
+
+/* Makes records of what is kept, without a version; base_loaded() drops what no scan has found. */
+void base_load(struct keeper *keeper);
+void base_loaded(struct keeper *keeper);
+void base_note(const struct keeper *keeper, const struct record *record);

@@ -52,6 +52,13 @@ int place_look(int root_fd, const char *path, struct apply_facts *ret_facts, uns
     return 0;
 }
 
+struct apply_facts place_facts(int root_fd, const char *path)
+{
+    struct apply_facts facts;
+    (void)place_look(root_fd, path, &facts, NULL);
+    return facts;
+}
+
 /* --- reading --- */
 
 static bool still(int fd, const struct apply_facts *facts)
@@ -340,14 +347,6 @@ static int rename_with(int dir_fd, const char *from, int to_fd, const char *to, 
     return syscall(SYS_renameat2, dir_fd, from, to_fd, to, flags) < 0 ? -errno : 0;
 }
 
-/* Of what is at name; mode 0: nothing, or nobody may look. */
-static struct apply_facts facts_in(int dir_fd, const char *name)
-{
-    struct stat st;
-    return fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 ? apply_facts_of(&st)
-                                                                : (struct apply_facts){};
-}
-
 /* Whether name is what the facts say: 0, -ESTALE or -errno. */
 static int check(int dir_fd, const char *name, const struct apply_facts *expected)
 {
@@ -365,7 +364,7 @@ static int check(int dir_fd, const char *name, const struct apply_facts *expecte
  * mapped it before may be about to write to it. */
 static int check_last(int dir_fd, const char *name, const struct apply_facts *expected)
 {
-    struct apply_facts have = facts_in(dir_fd, name);
+    struct apply_facts have = apply_facts_in(dir_fd, name);
     return !apply_facts_equal_moved(&have, expected)       ? -ESTALE
            : fd_is_written_at(dir_fd, name, have.mode) > 0 ? -EBUSY
                                                            : 0;
@@ -435,7 +434,7 @@ static int write_over(int dir_fd, const char *name, const struct version *versio
 /* What has been given the name and is still what it was; else mode 0. */
 static struct apply_facts after_move(int dir_fd, const char *name, const struct apply_facts *before)
 {
-    struct apply_facts now = facts_in(dir_fd, name);
+    struct apply_facts now = apply_facts_in(dir_fd, name);
     return apply_facts_equal_moved(&now, before) ? now : (struct apply_facts){};
 }
 
@@ -446,26 +445,40 @@ static bool may_get_acl(int dir_fd, const char *name)
     return fd >= 0 && fstat(fd, &st) == 0 && st.st_nlink == 1 && attributes_has_acl(fd);
 }
 
-static int put_at(int dir_fd, const char *name, const struct version *version, int from_fd,
-                  const struct apply_facts *expected, struct apply_facts *ret_put)
+/* What is to be at a path. */
+struct content {
+    const struct version *version;
+    int from_fd;                        /* of the bytes; -1: the version has them */
+    const struct apply_facts *expected; /* NULL: whatever is there */
+    bool over;                          /* into the file that is there, which has other names */
+};
+
+static int put_at(int dir_fd, const char *name, const struct content *content,
+                  struct apply_facts *ret_put)
 {
     char temporary[PLACE_TEMPORARY_NAME];
+    const struct version *version = content->version;
+    const struct apply_facts *expected = content->expected;
     if (version->kind == KIND_DIRECTORY) {
         int made = put_directory(dir_fd, name, version, expected);
-        *ret_put = made < 0 ? (struct apply_facts){} : facts_in(dir_fd, name);
+        *ret_put = made < 0 ? (struct apply_facts){} : apply_facts_in(dir_fd, name);
         return made;
     }
     place_temporary_name(temporary);
-    int r = make(dir_fd, temporary, version, from_fd);
-    if (r == WITHOUT_ACL && expected && S_ISREG(expected->mode) && from_fd < 0 &&
-        may_get_acl(dir_fd, name) && write_over(dir_fd, name, version, expected) == 0) {
+    int r = make(dir_fd, temporary, version, content->from_fd);
+    bool can_get_acl = r == WITHOUT_ACL && expected && S_ISREG(expected->mode) &&
+                       content->from_fd < 0 && may_get_acl(dir_fd, name);
+    int written =
+        r >= 0 && (content->over || can_get_acl) ? write_over(dir_fd, name, version, expected) : 1;
+    if (written == 0 || (content->over && written < 0)) {
         (void)unlinkat(dir_fd, temporary, 0);
-        struct apply_facts over = facts_in(dir_fd, name);
-        *ret_put = over.inode == expected->inode ? over : (struct apply_facts){};
-        return 0;
+        struct apply_facts now = apply_facts_in(dir_fd, name);
+        bool is_it = written == 0 && now.inode == expected->inode;
+        *ret_put = is_it ? now : (struct apply_facts){};
+        return written;
     }
     r = r == WITHOUT_ACL ? 0 : r;
-    struct apply_facts made = r < 0 ? (struct apply_facts){} : facts_in(dir_fd, temporary);
+    struct apply_facts made = r < 0 ? (struct apply_facts){} : apply_facts_in(dir_fd, temporary);
     if (r == 0 && expected) {
         r = take_name(dir_fd, temporary, name, expected);
     } else if (r == 0 && renameat(dir_fd, temporary, dir_fd, name) < 0 &&
@@ -475,7 +488,7 @@ static int put_at(int dir_fd, const char *name, const struct version *version, i
         r = -errno;
     }
     /* An exchange may have left what the user has saved under this name: that stays. */
-    if (r < 0 && (!made.mode || facts_in(dir_fd, temporary).inode == made.inode)) {
+    if (r < 0 && (!made.mode || apply_facts_in(dir_fd, temporary).inode == made.inode)) {
         (void)unlinkat(dir_fd, temporary, 0);
     }
     *ret_put = r < 0 ? (struct apply_facts){} : after_move(dir_fd, name, &made);
@@ -506,16 +519,17 @@ static int make_parent(const struct keeper *keeper, const char *path, const char
     return place_parent(keeper->work_fd, path, ret_name);
 }
 
-static int put(const struct keeper *keeper, const char *path, const struct version *version,
-               int from_fd, const struct apply_facts *expected, struct apply_facts *ret_put)
+static int put(const struct keeper *keeper, const char *path, const struct content *content,
+               struct apply_facts *ret_put)
 {
     const char *name = NULL;
-    defer_close int dir_fd = make_parent(keeper, path, &name);
+    defer_close int dir_fd = content->over ? place_parent(keeper->work_fd, path, &name)
+                                           : make_parent(keeper, path, &name);
     if (dir_fd < 0) {
         return dir_fd;
     }
     struct loosened loosened = loosen(dir_fd);
-    int r = put_at(dir_fd, name, version, from_fd, expected, ret_put);
+    int r = put_at(dir_fd, name, content, ret_put);
     tighten(&loosened);
     return r;
 }
@@ -560,28 +574,18 @@ int place_put(const struct keeper *keeper, const char *path, const struct versio
     }
     if (version->kind == KIND_DIRECTORY && expected && expected->mode && !S_ISDIR(expected->mode)) {
         int r = remove_checked(keeper, path, expected);
-        return r ? r : put(keeper, path, version, -1, &(struct apply_facts){}, ret_put);
+        expected = &(const struct apply_facts){};
+        return r ? r : put(keeper, path, &(struct content){version, -1, expected}, ret_put);
     }
-    return version->kept ? put(keeper, path, version, -1, expected, ret_put) : -ENODATA;
+    return version->kept ? put(keeper, path, &(struct content){version, -1, expected}, ret_put)
+                         : -ENODATA;
 }
 
 int place_put_over(const struct keeper *keeper, const char *path, const struct version *version,
                    const struct apply_facts *expected, struct apply_facts *ret_put)
 {
-    char temporary[PLACE_TEMPORARY_NAME];
-    const char *name = NULL;
-    defer_close int dir_fd = place_parent(keeper->work_fd, path, &name);
-    if (dir_fd < 0) {
-        return dir_fd;
-    }
-    struct loosened loosened = loosen(dir_fd);
-    place_temporary_name(temporary);
-    int r = make(dir_fd, temporary, version, -1);
-    r = r < 0 ? r : write_over(dir_fd, name, version, expected);
-    (void)unlinkat(dir_fd, temporary, 0);
-    tighten(&loosened);
-    *ret_put = r < 0 ? (struct apply_facts){} : facts_in(dir_fd, name);
-    return r;
+    *ret_put = (struct apply_facts){};
+    return put(keeper, path, &(struct content){version, -1, expected, .over = true}, ret_put);
 }
 
 int place_set_attributes(const struct keeper *keeper, const char *path,
@@ -627,7 +631,7 @@ int place_move(const struct keeper *keeper, const char *path, const char *target
     }
     *ret_put = r < 0      ? (struct apply_facts){}
                : expected ? after_move(target_fd, target_name, expected)
-                          : facts_in(target_fd, target_name);
+                          : apply_facts_in(target_fd, target_name);
     return r == -EEXIST ? -ESTALE : r;
 }
 
@@ -653,7 +657,7 @@ int place_copy(const struct keeper *keeper, int from_fd, const char *path,
     } else if (version.kind != KIND_DIRECTORY) {
         return -EMEDIUMTYPE;
     }
-    return put(keeper, path, &version, fd, NULL, &(struct apply_facts){});
+    return put(keeper, path, &(struct content){&version, fd, NULL}, &(struct apply_facts){});
 }
 
 void place_end_directory(const struct keeper *keeper, const char *path,

@@ -2,9 +2,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "sandbox/protocol/apply_journal.h"
 
+struct buf;
 struct keeper;
 
 /* --- content: what a path is or was --- */
@@ -85,6 +87,12 @@ struct record {
     } scratch; /* each for the function that sets it */
 };
 
+struct records {
+    struct record **list;
+    size_t count;
+    size_t space;
+};
+
 /* table.c */
 struct record *record_find(const struct keeper *keeper, const char *path);
 /* Finds or makes it, with a NULL now. NULL: no memory, or too many. */
@@ -95,11 +103,15 @@ void record_drop(struct keeper *keeper, struct record *record);
 int record_compare(const void *one, const void *other);
 /* All records, sorted by it: heap, *ret_count. NULL: no memory. */
 struct record **records_sorted(const struct keeper *keeper, size_t *ret_count);
-/* Calls fn for each; fn may drop the record that it gets. */
-void records_each(struct keeper *keeper, void (*fn)(struct keeper *, struct record *, void *),
-                  void *arg);
-/* For records_each(): it is neither held nor awaited any more. */
-void record_release(struct keeper *keeper, struct record *record, void *arg);
+/* The next of all records, in no order; NULL: there are no more. The one before it may be dropped.
+ */
+struct records_at {
+    uint32_t bucket;
+    struct record *next;
+};
+struct record *records_next(const struct keeper *keeper, struct records_at *at);
+/* None is held or awaited any more. */
+void records_release(const struct keeper *keeper);
 struct version *version_new(enum kind kind);
 /* Makes the version what the facts describe, without a copy. */
 void version_describe(struct version *version, const struct apply_facts *facts);
@@ -107,6 +119,8 @@ void version_describe(struct version *version, const struct apply_facts *facts);
 struct version *version_of(const struct apply_facts *facts);
 struct version *version_take(struct version *version);
 void version_release(struct keeper *keeper, struct version **version);
+/* Releases what is there, and takes the other in its place. */
+void version_set(struct keeper *keeper, struct version **version, struct version *to);
 /* Frees those that nothing refers to and that are only known as what was put somewhere. */
 void versions_forget(struct keeper *keeper);
 /* What the version is at present: until the facts change, it is found by them. */
@@ -126,4 +140,117 @@ enum kind kind_of_mode(uint32_t mode);
 uint32_t table_hash(const char *path);
 /* A list on the heap with count items of that size, where it has space for one more. NULL: no
  * memory, and the list stays. */
-void *list_grow(void *list, size_t count, size_t *space, size_t size);
+void *array_grow(void *list, size_t count, size_t *space, size_t size);
+/* Adds an item to such a list: of a struct with list, count and space. Whether there was memory. */
+#define array_add(to, ...)                                                                         \
+    ({                                                                                             \
+        __typeof__(to) to_ = (to);                                                                 \
+        void *grown_ = array_grow(to_->list, to_->count, &to_->space, sizeof *to_->list);          \
+        if (grown_) {                                                                              \
+            to_->list = grown_;                                                                    \
+            to_->list[to_->count++] = (__VA_ARGS__);                                               \
+        }                                                                                          \
+        grown_ != NULL;                                                                            \
+    })
+
+/* place.c: no function follows a symlink, and none leaves the directory at root_fd. */
+/* The directory that path is in, as O_PATH; *ret_name: the last part. A descriptor or -errno. */
+int place_parent(int root_fd, const char *path, const char **ret_name);
+/* 0, with mode 0 where there is nothing, or -errno. ret_links may be NULL. */
+int place_look(int root_fd, const char *path, struct apply_facts *ret_facts, unsigned *ret_links);
+/* The same; mode 0 also where nobody may look. */
+struct apply_facts place_facts(int root_fd, const char *path);
+/* Copies what facts describe. Returns a version, not kept where it has no space or changes
+ * meanwhile; NULL: no memory. */
+struct version *place_read(struct keeper *keeper, int root_fd, const char *path,
+                           const struct apply_facts *facts);
+/* Copies what is at path and is what the version was last seen as, if there is space. */
+void place_keep(struct keeper *keeper, const char *path, struct version *version);
+/* The bytes of a file or the target of a symlink, which facts describe: data has space for them.
+ * False: they could not be read, or have changed. */
+bool place_content(int root_fd, const char *path, const struct apply_facts *facts, char *data);
+/* Whether the file at path, which facts describe, has the bytes of the version, of which there is a
+ * copy. */
+bool place_has_content(const struct keeper *keeper, const char *path,
+                       const struct apply_facts *facts, const struct version *version);
+/* Whether somebody has it open or mapped for writing: 1, 0 or -errno. */
+int place_is_written(const struct keeper *keeper, const char *path);
+/* For a file that is being written or has no other name at the moment: ".write-", 16 digits. */
+enum { PLACE_TEMPORARY_NAME = 32 };
+void place_temporary_name(char out[PLACE_TEMPORARY_NAME]);
+/* Makes path in the workspace what version says. expected: what must be there until then, or NULL:
+ * whatever; the user may change it at the same moment. *ret_put: of what it has put there; mode 0
+ * if somebody has changed it since. 0; -ESTALE: something else is there, or somebody writes to it;
+ * or -errno. */
+int place_put(const struct keeper *keeper, const char *path, const struct version *version,
+              const struct apply_facts *expected, struct apply_facts *ret_put);
+/* The same into the file that is there, which keeps its other names. -EBUSY: somebody has it open.
+ */
+int place_put_over(const struct keeper *keeper, const char *path, const struct version *version,
+                   const struct apply_facts *expected, struct apply_facts *ret_put);
+/* The same where the content is what it is to be: the file stays the one that others have open. */
+int place_set_attributes(const struct keeper *keeper, const char *path,
+                         const struct version *version, const struct apply_facts *expected,
+                         struct apply_facts *ret_put);
+/* Gives what is at path a name that nothing has. As above. */
+int place_move(const struct keeper *keeper, const char *path, const char *target,
+               const struct apply_facts *expected, struct apply_facts *ret_put);
+/* The same with what is at path in another directory: its content, type and mode bits. */
+int place_copy(const struct keeper *keeper, int from_fd, const char *path,
+               const struct apply_facts *facts);
+/* Gives a directory its mode and time back, after what is in it. */
+void place_end_directory(const struct keeper *keeper, const char *path,
+                         const struct version *version);
+/* Removes it, if it is there; a directory only when it is empty. 0 or -errno. */
+int place_remove(const struct keeper *keeper, const char *path);
+/* Whether two files, symlinks or directories at path have the same content and mode bits. */
+bool place_same(int one_fd, const struct apply_facts *one, int other_fd,
+                const struct apply_facts *other, const char *path);
+
+/* --- scan.c --- */
+
+/* Finds what each path is, into found and round of the records. Returns false when there
+ * are too many entries. */
+bool scan(struct keeper *keeper);
+/* Where init reports each call that changes files, and only code does: notes what one touches. */
+void scan_touch(struct keeper *keeper, const char *path, uint32_t state);
+/* Finds what has become of that, instead of what each path is: records, each once, heap. Sets
+ * keeper->touched.lost where that is not known. What is still open for writing stays noted. */
+struct record **scan_touched(struct keeper *keeper, size_t *ret_count);
+/* The record of one path, made if need be. NULL: no memory. */
+struct record *scan_record(struct keeper *keeper, const char *path);
+
+/* --- whether a scan is needed --- */
+
+/* Tells that nothing has happened in a directory since the last scan, so that the next one can be
+ * left out, inotify(7). It watches each directory that a scan reads, before it reads it. Where not
+ * everything is reported it is off, and each call is scanned. */
+struct watch {
+    int fd;  /* an inotify instance, which the server polls too; -1: off */
+    bool on; /* whatever changes after the last scan is reported */
+    dev_t device;
+    unsigned directories;
+    int last; /* the number of the latest one */
+};
+
+/* Whether nothing has changed since the last scan began. Forgets what has. */
+bool watch_is_quiet(struct watch *watch);
+
+/* --- keeper.c --- */
+
+/* What the status line says of changed files. */
+struct rows {
+    struct row *list;
+    size_t count;
+    size_t space;
+};
+enum row_kind {
+    ROW_SURE,
+    ROW_DOUBTED, /* it may be the user's own change */
+    ROW_MOVED,   /* a directory, with all that is in it */
+};
+void rows_add(struct rows *rows, const struct record *record, const struct version *from,
+              enum row_kind kind);
+/* Appends the rows, as WIRE_KEPT_ROW items, and frees them. Returns how many files found no
+ * space. */
+uint32_t rows_tell(struct rows *rows, struct buf *text);

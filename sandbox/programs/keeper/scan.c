@@ -22,10 +22,8 @@
 #include "base/own.h"
 #include "base/parse.h"
 #include "base/path.h"
-#include "sandbox/programs/keeper/changes.h"
 #include "sandbox/programs/keeper/edits.h"
 #include "sandbox/programs/keeper/keeper.h"
-#include "sandbox/programs/keeper/scan.h"
 
 /* --- whether a scan is needed --- */
 
@@ -126,13 +124,13 @@ struct walk {
     bool unread;  /* there is a directory that cannot be read */
     bool linked;  /* a file that has other names was found */
     bool some;    /* not below directories that were there before; and: */
-    struct record **found;
-    size_t found_count;
-    size_t found_space;
+    struct records found;
     bool hidden; /* of the user's directory, below a whiteout: records of it, which are not seen */
-    char **paths;
-    size_t count;
-    size_t space;
+    struct {
+        char **list;
+        size_t count;
+        size_t space;
+    } paths;
     bool failed; /* no memory, or too many entries */
 };
 
@@ -151,17 +149,11 @@ static void walk_push(struct walk *walk, const char *path)
         walk->unread = walk->unread || !walk->keeper->cow;
         return;
     }
-    char **paths = list_grow(walk->paths, walk->count, &walk->space, sizeof *paths);
-    if (!paths) {
-        walk->failed = true;
-        return;
-    }
-    walk->paths = paths;
     char *copy = strdup(path);
-    if (copy) {
-        walk->paths[walk->count++] = copy;
+    if (!copy || !array_add(&walk->paths, copy)) {
+        free(copy);
+        walk->failed = true;
     }
-    walk->failed = walk->failed || !copy;
 }
 
 static int64_t ctime_of_parent(const struct keeper *keeper, const char *path)
@@ -176,8 +168,8 @@ static int64_t ctime_of_parent(const struct keeper *keeper, const char *path)
  * name it has been renamed, which changes it and the directory above. */
 static bool is_replaced(const struct keeper *keeper, const struct record *record, const char *path)
 {
-    struct apply_facts facts;
-    if (place_look(keeper->lower_fd, path, &facts, NULL) < 0 || !S_ISDIR(facts.mode)) {
+    struct apply_facts facts = place_facts(keeper->lower_fd, path);
+    if (!S_ISDIR(facts.mode)) {
         return false; /* code has made it */
     }
     return record && record->cow.lower_inode ? facts.inode != record->cow.lower_inode
@@ -267,7 +259,6 @@ static void walk_all(struct walk *walk);
 static void hide(struct walk *walk, struct record *record, const struct apply_facts *cover)
 {
     struct keeper *keeper = walk->keeper;
-    struct apply_facts facts = {};
     if (record->cow.covers && apply_facts_alike(&record->cow.cover_facts, cover) &&
         record->cow.cover_facts.inode == cover->inode) {
         return;
@@ -277,7 +268,7 @@ static void hide(struct walk *walk, struct record *record, const struct apply_fa
     record->cow.covers = true;
     record->cow.cover_facts = *cover;
     struct walk below = {.keeper = keeper, .root_fd = keeper->lower_fd, .hidden = true};
-    if (place_look(keeper->lower_fd, record->path, &facts, NULL) == 0 && S_ISDIR(facts.mode)) {
+    if (S_ISDIR(place_facts(keeper->lower_fd, record->path).mode)) {
         walk_push(&below, record->path);
         walk_all(&below);
     }
@@ -349,14 +340,10 @@ static bool is_mode_unknown(const struct keeper *keeper, const struct record *re
 
 static void add_found(struct walk *walk, struct record *record)
 {
-    struct record **found =
-        list_grow(walk->found, walk->found_count, &walk->found_space, sizeof(struct record *));
-    walk->failed = walk->failed || !found;
-    if (found && !record->listed) {
-        found[walk->found_count++] = record;
-        record->listed = true;
+    if (!record->listed) {
+        record->listed = array_add(&walk->found, record);
+        walk->failed = walk->failed || !record->listed;
     }
-    walk->found = found ? found : walk->found;
 }
 
 static void take_entry(struct walk *walk, int dir_fd, const char *name, const char *path)
@@ -436,7 +423,7 @@ static bool is_unread(const struct keeper *keeper, const char *path)
 }
 
 /* What lies in a directory that cannot be read is still what it was, as far as is known. */
-static void carry_on(struct keeper *keeper, struct record *record, void *)
+static void carry_on(const struct keeper *keeper, struct record *record)
 {
     char path[KEEPER_PATH_BYTES];
     (void)memccpy(path, record->path, '\0', sizeof path);
@@ -474,23 +461,22 @@ static void walk_directory(struct walk *walk, const char *at)
 
 static void walk_all(struct walk *walk)
 {
-    while (walk->count > 0) {
-        char *path = walk->paths[--walk->count];
+    while (walk->paths.count > 0) {
+        char *path = walk->paths.list[--walk->paths.count];
         if (!walk->failed) {
             walk_directory(walk, path);
         }
         free(path);
     }
-    free(walk->paths);
+    free(walk->paths.list);
 }
 
 /* The user's directory of this name is known from here on, unless it has changed meanwhile. */
-static void note_directory(struct keeper *keeper, struct record *record, void *)
+static void note_directory(const struct keeper *keeper, struct record *record)
 {
-    struct apply_facts lower;
     if (record->round == keeper->round && S_ISDIR(record->found.mode)) {
-        bool known = place_look(keeper->lower_fd, record->path, &lower, NULL) == 0 &&
-                     S_ISDIR(lower.mode) &&
+        struct apply_facts lower = place_facts(keeper->lower_fd, record->path);
+        bool known = S_ISDIR(lower.mode) &&
                      (lower.ctime_ns <= keeper->fresh_ns || lower.inode == record->cow.lower_inode);
         record->cow.lower_inode = known ? lower.inode : 0;
     }
@@ -510,12 +496,16 @@ bool scan(struct keeper *keeper)
     walk_push(&walk, "");
     walk_all(&walk);
     keeper->unread = walk.unread;
-    if (walk.unread) {
-        records_each(keeper, carry_on, NULL);
+    struct records_at at = {};
+    struct record *record = NULL;
+    while (walk.unread && (record = records_next(keeper, &at))) {
+        carry_on(keeper, record);
     }
     watch_end(&keeper->watch, keeper->work_fd, !walk.failed);
     if (keeper->cow && !walk.failed && !walk.unread) { /* all is known, as code saw it then */
-        records_each(keeper, note_directory, NULL);
+        for (at = (struct records_at){}; (record = records_next(keeper, &at));) {
+            note_directory(keeper, record);
+        }
         keeper->whole_ns = began_ns < keeper->fresh_ns ? began_ns : keeper->fresh_ns;
     }
     return !walk.failed;
@@ -532,13 +522,10 @@ void scan_touch(struct keeper *keeper, const char *path, uint32_t state)
     if (!*path || (last && last->state == state && strcmp(last->path, path) == 0)) {
         return;
     }
-    struct touched *list = list_grow(keeper->touched.list, keeper->touched.count,
-                                     &keeper->touched.space, sizeof *list);
-    char *copy = list && keeper->touched.count < KEEPER_RECORDS ? strdup(path) : NULL;
-    keeper->touched.list = list ? list : keeper->touched.list;
-    keeper->touched.lost = keeper->touched.lost || !copy;
-    if (copy) {
-        list[keeper->touched.count++] = (struct touched){copy, keeper->edits.by, state};
+    char *copy = keeper->touched.count < KEEPER_RECORDS ? strdup(path) : NULL;
+    if (!copy || !array_add(&keeper->touched, (struct touched){copy, keeper->edits.by, state})) {
+        free(copy);
+        keeper->touched.lost = true;
     }
 }
 
@@ -573,23 +560,15 @@ static void take_path(struct walk *walk, const char *path, bool *ret_left)
     }
 }
 
-/* A file that was written to under one of its names has changed under all. */
-static void take_linked(struct keeper *, struct record *record, void *arg)
+static void take_left(struct walk *walk, struct record *record)
 {
-    bool left = false;
-    if (!record->listed && record->links > 1) {
-        take_path(arg, record->path, &left);
-    }
-}
-
-static void take_left(struct keeper *keeper, struct record *record, void *arg)
-{
+    const struct keeper *keeper = walk->keeper;
     char path[KEEPER_PATH_BYTES];
     (void)memccpy(path, record->path, '\0', sizeof path);
     while (!record->listed && path_cut_last(path)) {
         const struct record *above = record_find(keeper, path);
         if (above && above->listed && has_left(keeper, above)) {
-            add_found(arg, record);
+            add_found(walk, record);
         }
     }
 }
@@ -662,19 +641,25 @@ struct record **scan_touched(struct keeper *keeper, size_t *ret_count)
         }
     }
     walk_all(&walk);
-    if (walk.linked) {
-        records_each(keeper, take_linked, &walk);
+    struct records_at linked = {};
+    struct record *record = NULL;
+    while (walk.linked && (record = records_next(keeper, &linked))) {
+        /* A file that was written to under one of its names has changed under all. */
+        if (!record->listed && record->links > 1) {
+            take_path(&walk, record->path, &(bool){false});
+        }
     }
-    if (left) {
-        records_each(keeper, take_left, &walk);
+    struct records_at at = {};
+    while (left && (record = records_next(keeper, &at))) {
+        take_left(&walk, record);
     }
     if (keeper->touched.count > 0) {
         forget_touched(keeper);
     }
-    for (size_t i = 0; i < walk.found_count; i++) {
-        walk.found[i]->listed = false;
+    for (size_t i = 0; i < walk.found.count; i++) {
+        walk.found.list[i]->listed = false;
     }
     keeper->touched.lost = walk.failed;
-    *ret_count = walk.failed ? 0 : walk.found_count;
-    return walk.found;
+    *ret_count = walk.failed ? 0 : walk.found.count;
+    return walk.found.list;
 }

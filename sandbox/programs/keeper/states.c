@@ -11,7 +11,6 @@
 #include "base/path.h"
 #include "sandbox/programs/keeper/edits.h"
 #include "sandbox/programs/keeper/keeper.h"
-#include "sandbox/programs/keeper/scan.h"
 
 /* --- the tree --- */
 
@@ -34,7 +33,8 @@ static struct state *state_new(struct keeper *keeper, uint32_t id, uint32_t owne
     return state;
 }
 
-struct state *states_find_open(struct keeper *keeper, uint32_t id)
+/* The code of a call may be quicker than the server's request. */
+static struct state *states_find_open(struct keeper *keeper, uint32_t id)
 {
     enum { AHEAD = 1024 };
     struct state *state = states_find(keeper, id);
@@ -67,18 +67,14 @@ struct state *states_find_toucher(struct keeper *keeper, uint32_t id)
 }
 
 /* Takes references of its own. Returns whether there was memory. */
-static bool state_append(struct state *state, const struct step *step)
+static bool steps_append(struct steps *steps, const struct step *step)
 {
-    struct step *steps = list_grow(state->steps, state->count, &state->space, sizeof *steps);
-    if (!steps) {
+    if (!array_add(steps, *step)) {
         return false;
     }
-    state->steps = steps;
-    state->steps[state->count] = *step;
     (void)version_take(step->from);
     (void)version_take(step->to);
     step->record->steps++;
-    state->count++;
     return true;
 }
 
@@ -89,13 +85,21 @@ static void step_done(struct keeper *keeper, struct step *step)
     version_release(keeper, &step->to);
 }
 
+static void steps_drop(struct keeper *keeper, struct steps *steps)
+{
+    for (size_t i = 0; i < steps->count; i++) {
+        step_done(keeper, &steps->list[i]);
+    }
+    free(steps->list);
+}
+
 /* What the state's programs have done until now is its own. Only when that has to be known: a
  * program may be about to do what it has been allowed. */
 static void state_resolve_late(struct keeper *keeper, struct state *state)
 {
     if (state->late && !state->open) {
         state->late = false;
-        edits_resolve_late(keeper, state);
+        edits_end(keeper, state, /* finally= */ true);
     }
 }
 
@@ -111,11 +115,8 @@ void states_resolve_late(struct keeper *keeper, uint32_t owner)
 static void state_drop(struct keeper *keeper, struct state *state)
 {
     list_remove(&keeper->states, state);
-    for (size_t i = 0; i < state->count; i++) {
-        step_done(keeper, &state->steps[i]);
-    }
+    steps_drop(keeper, &state->steps);
     edits_drop(keeper, &state->edits);
-    free(state->steps);
     free(state);
 }
 
@@ -147,28 +148,28 @@ static struct state *state_unused(const struct keeper *keeper)
 }
 
 /* Two steps of a path that follow each other become one. */
-static void state_compact(struct keeper *keeper, struct state *state)
+static void steps_compact(struct keeper *keeper, struct steps *steps)
 {
     size_t kept = 0;
-    for (size_t i = 0; i < state->count; i++) {
-        state->steps[i].record->scratch.mark = UINT32_MAX;
+    for (size_t i = 0; i < steps->count; i++) {
+        steps->list[i].record->scratch.mark = UINT32_MAX;
     }
-    for (size_t i = 0; i < state->count; i++) {
-        struct step *step = &state->steps[i];
-        unsigned last = step->record->scratch.mark;
-        if (last != UINT32_MAX && state->steps[last].to == step->from) {
-            version_release(keeper, &state->steps[last].to);
-            state->steps[last].to = version_take(step->to);
-            state->steps[last].unsure = state->steps[last].unsure || step->unsure;
+    for (size_t i = 0; i < steps->count; i++) {
+        struct step *step = &steps->list[i];
+        unsigned at = step->record->scratch.mark;
+        struct step *last = at == UINT32_MAX ? NULL : &steps->list[at];
+        if (last && last->to == step->from) {
+            version_set(keeper, &last->to, step->to);
+            last->unsure = last->unsure || step->unsure;
             step_done(keeper, step);
             continue;
         }
         step->record->scratch.mark = (unsigned)kept;
-        state->steps[kept++] = *step;
+        steps->list[kept++] = *step;
     }
-    state->count = kept;
+    steps->count = kept;
     for (size_t i = 0; i < kept; i++) {
-        state->steps[i].record->scratch.mark = 0;
+        steps->list[i].record->scratch.mark = 0;
     }
 }
 
@@ -178,21 +179,16 @@ static void state_merge(struct keeper *keeper, struct state *state)
     struct state *child = child_of(keeper, state, NULL);
     state_resolve_late(keeper, state);
     if (child) {
-        struct state joined = {};
+        struct steps joined = {};
         bool whole = state->parent != NULL; /* nothing leads back over the first state */
-        for (size_t i = 0; whole && i < state->count; i++) {
-            whole = state_append(&joined, &state->steps[i]);
+        for (size_t i = 0; whole && i < state->steps.count; i++) {
+            whole = steps_append(&joined, &state->steps.list[i]);
         }
-        for (size_t i = 0; whole && i < child->count; i++) {
-            whole = state_append(&joined, &child->steps[i]);
+        for (size_t i = 0; whole && i < child->steps.count; i++) {
+            whole = steps_append(&joined, &child->steps.list[i]);
         }
-        for (size_t i = 0; i < child->count; i++) {
-            step_done(keeper, &child->steps[i]);
-        }
-        free(child->steps);
-        child->steps = joined.steps;
-        child->count = joined.count;
-        child->space = joined.space;
+        steps_drop(keeper, &child->steps);
+        child->steps = joined;
         child->unseen = child->unseen || state->unseen;
         child->lost = child->lost || state->lost || keeper->edits.lost_ns >= state->since_ns;
         if (state->parent) {
@@ -201,17 +197,9 @@ static void state_merge(struct keeper *keeper, struct state *state)
             edits_drop(keeper, &child->edits);
         }
         child->parent = whole ? state->parent : NULL;
-        state_compact(keeper, child);
+        steps_compact(keeper, &child->steps);
     }
     state_drop(keeper, state);
-}
-
-static void drop_unused(struct keeper *keeper, struct record *record, void *)
-{
-    bool known = record->facts.mode || record->cow.base.mode || record->cow.covers;
-    if (!known && record->steps == 0) {
-        record_drop(keeper, record);
-    }
 }
 
 void states_keep(struct keeper *keeper, const struct keep_states *keep)
@@ -228,8 +216,12 @@ void states_keep(struct keeper *keeper, const struct keep_states *keep)
         state_merge(keeper, state);
         dropped = true;
     }
-    if (dropped) {
-        records_each(keeper, drop_unused, NULL);
+    struct records_at at = {};
+    for (struct record *record = NULL; dropped && (record = records_next(keeper, &at));) {
+        bool known = record->facts.mode || record->cow.base.mode || record->cow.covers;
+        if (!known && record->steps == 0) {
+            record_drop(keeper, record);
+        }
     }
 }
 
@@ -277,17 +269,6 @@ static bool may_have_made(const struct noting *noting, const struct state *state
     return ran && at_ns >= state->since_ns && (!state->until_ns || at_ns <= state->until_ns);
 }
 
-/* Whether the call whose end this is has said that it touched the path. */
-bool keeper_claims(const struct keeper *keeper, const char *path)
-{
-    size_t i = 0;
-    while (i < keeper->filters.count && strcmp(keeper->filters.paths[i], path) != 0 &&
-           !apply_path_is_below(path, keeper->filters.paths[i])) {
-        i++;
-    }
-    return i < keeper->filters.count;
-}
-
 /* Adds the step to each call that may have made it. Returns whether there was memory. */
 static bool add_to_makers(struct keeper *keeper, const struct noting *noting, int64_t at_ns,
                           struct step *step)
@@ -298,19 +279,19 @@ static bool add_to_makers(struct keeper *keeper, const struct noting *noting, in
     bool known = keeper->seen && record->making == keeper->round && record->maker;
     struct state *maker = known ? states_find_toucher(keeper, record->maker) : NULL;
     if (maker) {
-        return state_append(maker, step);
+        return steps_append(&maker->steps, step);
     }
     for (const struct state *state = keeper->states; state; state = state->next) {
         makers += may_have_made(noting, state, at_ns);
     }
     if (makers > 1 && noting->state && keeper_claims(keeper, step->record->path) &&
         may_have_made(noting, noting->state, at_ns)) {
-        return state_append(noting->state, step);
+        return steps_append(&noting->state->steps, step);
     }
     step->unsure = makers > 1;
     for (struct state *state = keeper->states; state; state = state->next) {
         if (may_have_made(noting, state, at_ns)) {
-            done = state_append(state, step) && done;
+            done = steps_append(&state->steps, step) && done;
         }
     }
     return done;
@@ -357,9 +338,8 @@ static bool advance(struct keeper *keeper, struct record *record, const struct a
     return done;
 }
 
-static void note(struct keeper *keeper, struct record *record, void *arg)
+static void note(struct keeper *keeper, struct record *record, struct noting *noting)
 {
-    struct noting *noting = arg;
     bool seen = record->round == keeper->round;
     struct apply_facts found = seen ? record->found : (struct apply_facts){};
     if (!record->now) {
@@ -442,7 +422,10 @@ static void look(struct keeper *keeper, struct noting *noting)
         return;
     }
     see_root(keeper);
-    records_each(keeper, note, noting);
+    struct records_at at = {};
+    for (struct record *record = NULL; (record = records_next(keeper, &at));) {
+        note(keeper, record, noting);
+    }
     keeper->watch.on = keeper->watch.on || keeper->seen;
 }
 
@@ -525,13 +508,13 @@ int states_end(struct keeper *keeper, const struct keep_end *end, report_fn repo
         watch_forget(keeper);
     }
     state->unseen = state->unseen || keeper->too_many || keeper->unread;
-    state_compact(keeper, state);
-    edits_end(keeper, state);
+    steps_compact(keeper, &state->steps);
+    edits_end(keeper, state, /* finally= */ false);
     if (noting.failed || (keeper->too_many && !keeper_is_plain(keeper))) {
         state->parent = NULL; /* what is not whole is not gone back over */
     }
-    for (size_t i = 0; i < state->count; i++) {
-        report(arg, state->steps[i].record, state->steps[i].from);
+    for (size_t i = 0; i < state->steps.count; i++) {
+        report(arg, state->steps.list[i].record, state->steps.list[i].from);
     }
     return noting.failed ? -ENOMEM : 0;
 }
@@ -545,9 +528,8 @@ void states_foreign(struct keeper *keeper, struct record *record)
 /* With --cow a record of what the upper directory does not hold would say that it was deleted. */
 static struct record *noted_record(struct keeper *keeper, const char *path)
 {
-    struct apply_facts facts;
-    (void)place_look(keeper_root(keeper), path, &facts, NULL);
-    struct record *record = facts.mode ? scan_record(keeper, path) : record_find(keeper, path);
+    bool is_there = place_facts(keeper_root(keeper), path).mode;
+    struct record *record = is_there ? scan_record(keeper, path) : record_find(keeper, path);
     return record && record->now ? record : NULL;
 }
 

@@ -9,17 +9,6 @@
 
 /* --- moves: a file that was not copied goes back by its name, if another path still has it --- */
 
-static bool moves_is_below(const struct keeper *keeper, const struct record *record,
-                           struct apply_facts *ret_lower);
-
-static bool is_wanted(const struct keeper *keeper, const struct record *record)
-{
-    const struct version *goal = record->scratch.goal;
-    struct apply_facts lower;
-    return goal && goal != record->now && goal->kind == KIND_FILE && !goal->kept &&
-           goal->facts.mode && !moves_is_below(keeper, record, &lower);
-}
-
 /* With --cow: whether the user's file still is what the record is to become. */
 static bool moves_is_below(const struct keeper *keeper, const struct record *record,
                            struct apply_facts *ret_lower)
@@ -29,6 +18,14 @@ static bool moves_is_below(const struct keeper *keeper, const struct record *rec
            place_look(keeper->lower_fd, record->path, ret_lower, NULL) == 0 &&
            S_ISREG(ret_lower->mode) && ret_lower->bytes == goal->bytes &&
            ret_lower->mtime_ns == goal->mtime_ns;
+}
+
+static bool is_wanted(const struct keeper *keeper, const struct record *record)
+{
+    const struct version *goal = record->scratch.goal;
+    struct apply_facts lower;
+    return goal && goal != record->now && goal->kind == KIND_FILE && !goal->kept &&
+           goal->facts.mode && !moves_is_below(keeper, record, &lower);
 }
 
 static int compare_inodes(const void *one, const void *other)
@@ -42,11 +39,10 @@ static int compare_inodes(const void *one, const void *other)
 static struct record **by_inode(const struct keeper *keeper, size_t *ret_count)
 {
     struct record **list = calloc(keeper->records.count + 1UL, sizeof(struct record *));
-    for (uint32_t i = 0; list && i < keeper->records.bucket_count; i++) {
-        for (struct record *record = keeper->records.buckets[i]; record; record = record->next) {
-            if (S_ISREG(record->facts.mode)) {
-                list[(*ret_count)++] = record;
-            }
+    struct records_at at = {};
+    for (struct record *record = NULL; list && (record = records_next(keeper, &at));) {
+        if (S_ISREG(record->facts.mode)) {
+            list[(*ret_count)++] = record;
         }
     }
     if (list && *ret_count > 0) {
@@ -142,27 +138,16 @@ static int moves_finish(struct keeper *keeper, struct record *record)
 
 /* --- from one state of the files to another: see states.c --- */
 
-struct switching {
-    struct record **records; /* that some step is about, each once */
-    size_t count;
-    size_t space;
-    bool failed;
-};
-
-static void switch_step(struct switching *switching, const struct step *step, bool back)
+/* records: that some step is about, each once. Returns whether there was memory. */
+static bool switch_step(struct records *records, const struct step *step, bool back)
 {
     struct record *record = step->record;
     const struct version *from = back ? step->to : step->from;
     struct version *to = back ? step->from : step->to;
     if (!record->scratch.goal) {
-        struct record **records = list_grow(switching->records, switching->count, &switching->space,
-                                            sizeof(struct record *));
-        if (!records) {
-            switching->failed = true;
-            return;
+        if (!array_add(records, record)) {
+            return false;
         }
-        switching->records = records;
-        records[switching->count++] = record;
         record->scratch.goal = record->now;
         record->scratch.mark = 0;
     }
@@ -171,13 +156,7 @@ static void switch_step(struct switching *switching, const struct step *step, bo
     } else { /* changed since by someone else, possibly to the wanted content */
         record->scratch.mark = version_differs(record->scratch.goal, to);
     }
-}
-
-static void switch_state(void *arg, struct state *state, bool back)
-{
-    for (size_t i = 0; i < state->count; i++) {
-        switch_step(arg, &state->steps[back ? state->count - 1 - i : i], back);
-    }
+    return true;
 }
 
 /* False: they have nothing in common. */
@@ -197,21 +176,20 @@ static bool way_find(struct state *from, struct state *to, struct way *ret)
     return above != NULL;
 }
 
-static void way_down(const struct way *way, struct state *state, way_fn fn, void *arg)
+bool way_next(const struct way *way, struct way_at *at)
 {
+    struct state *up = at->state ? at->state->parent : way->from;
+    const struct state *before = at->state && !at->back ? at->state : way->above;
+    at->back = (at->back || !at->state) && up != way->above;
+    if (at->back) {
+        at->state = up;
+        return true;
+    }
     /* From the state up to the one that both have in common there are few: as many as are kept. */
-    if (state != way->above) {
-        way_down(way, state->parent, fn, arg);
-        fn(arg, state, /* back= */ false);
+    for (at->state = way->to; at->state != before && at->state->parent != before;) {
+        at->state = at->state->parent;
     }
-}
-
-void way_each(const struct way *way, way_fn fn, void *arg)
-{
-    for (struct state *state = way->from; state != way->above; state = state->parent) {
-        fn(arg, state, /* back= */ true);
-    }
-    way_down(way, way->to, fn, arg);
+    return at->state != before;
 }
 
 /* Makes the record's path what the goal is. 0 or -errno. */
@@ -249,21 +227,21 @@ static void put_record(struct keeper *keeper, struct record *record, put_fn done
 }
 
 /* What is to vanish goes first, the deepest first; then directories come before what is in them. */
-static void put_all(struct keeper *keeper, struct switching *switching, put_fn done, void *arg)
+static void put_all(struct keeper *keeper, const struct records *records, put_fn done, void *arg)
 {
-    if (switching->count > 0) {
-        qsort(switching->records, switching->count, sizeof(struct record *), record_compare);
+    if (records->count > 0) {
+        qsort(records->list, records->count, sizeof(struct record *), record_compare);
     }
-    moves_begin(keeper, switching->records, switching->count);
-    for (size_t i = switching->count; i > 0; i--) {
-        struct record *record = switching->records[i - 1];
+    moves_begin(keeper, records->list, records->count);
+    for (size_t i = records->count; i > 0; i--) {
+        struct record *record = records->list[i - 1];
         if (record->scratch.goal != record->now && record->scratch.goal->kind == KIND_NONE) {
             put_record(keeper, record, done, arg);
             record->scratch.goal = NULL;
         }
     }
-    for (size_t i = 0; i < switching->count; i++) {
-        struct record *record = switching->records[i];
+    for (size_t i = 0; i < records->count; i++) {
+        struct record *record = records->list[i];
         if (record->scratch.goal && record->scratch.goal != record->now) {
             put_record(keeper, record, done, arg);
         }
@@ -273,8 +251,8 @@ static void put_all(struct keeper *keeper, struct switching *switching, put_fn d
         record->scratch.error = record->scratch.goal && record->now == record->scratch.goal;
         record->scratch.goal = NULL;
     }
-    for (size_t i = switching->count; i > 0; i--) { /* putting files in it has changed them */
-        struct record *record = switching->records[i - 1];
+    for (size_t i = records->count; i > 0; i--) { /* putting files in it has changed them */
+        struct record *record = records->list[i - 1];
         if (record->scratch.error && record->now->kind == KIND_DIRECTORY) {
             place_end_directory(keeper, record->path, record->now);
             states_see(keeper, record);
@@ -297,8 +275,7 @@ static bool has_content(const struct keeper *keeper, const char *path,
 /* Whether what is there is what the version was. */
 static bool is_back(const struct keeper *keeper, const char *path, const struct version *version)
 {
-    struct apply_facts facts;
-    (void)place_look(keeper->work_fd, path, &facts, NULL);
+    struct apply_facts facts = place_facts(keeper->work_fd, path);
     bool holds = version->kind == KIND_FILE || version->kind == KIND_LINK;
     bool has_mode = version->kind == KIND_FILE || version->kind == KIND_DIRECTORY;
     return kind_of_mode(facts.mode) == version->kind &&
@@ -317,50 +294,33 @@ static void set_goal(struct keeper *keeper, const char *path, struct version *ve
     }
 }
 
-struct carrying {
-    const char *from;
-    const char *to;
-    struct record **list; /* that are to be elsewhere */
-    size_t count;
-    size_t space;
-};
-
-static void take_along(struct keeper *, struct record *record, void *arg)
-{
-    struct carrying *carrying = arg;
-    if (record->scratch.goal && apply_path_is_below(record->path, carrying->from)) {
-        struct record **list =
-            list_grow(carrying->list, carrying->count, &carrying->space, sizeof(struct record *));
-        if (list) {
-            carrying->list = list;
-            list[carrying->count++] = record;
-        }
-    } else if (apply_path_is_below(record->path, carrying->to)) {
-        record->scratch.goal = NULL; /* nothing was there */
-    }
-}
-
 /* A directory's move takes along what is to be in it. */
 static void move_goals(struct keeper *keeper, const char *from, const char *to)
 {
     char path[KEEPER_PATH_BYTES];
-    struct carrying carrying = {from, to};
-    records_each(keeper, take_along, &carrying);
-    for (size_t i = 0; i < carrying.count; i++) {
-        struct version *goal = carrying.list[i]->scratch.goal;
-        const char *rest = carrying.list[i]->path + strlen(from);
-        carrying.list[i]->scratch.goal = NULL;
+    struct records carried = {}; /* are to be elsewhere */
+    struct records_at at = {};
+    for (struct record *record = NULL; (record = records_next(keeper, &at));) {
+        if (record->scratch.goal && apply_path_is_below(record->path, from)) {
+            (void)array_add(&carried, record);
+        } else if (apply_path_is_below(record->path, to)) {
+            record->scratch.goal = NULL; /* nothing was there */
+        }
+    }
+    for (size_t i = 0; i < carried.count; i++) {
+        struct version *goal = carried.list[i]->scratch.goal;
+        const char *rest = carried.list[i]->path + strlen(from);
+        carried.list[i]->scratch.goal = NULL;
         if ((size_t)snprintf(path, sizeof path, "%s%s", to, rest) < sizeof path) {
             set_goal(keeper, path, goal);
         }
     }
-    free(carrying.list);
+    free(carried.list);
 }
 
-static void set_goals(void *arg, struct state *state, bool back)
+static void set_goals(struct keeper *keeper, const struct state *state, bool back)
 {
-    struct keeper *keeper = arg;
-    records_each(keeper, record_release, NULL);
+    records_release(keeper);
     for (size_t i = 0; i < state->edits.count; i++) {
         struct edit *edit = state->edits.list[back ? state->edits.count - 1 - i : i];
         if (edit->moves && edit->to->kind == KIND_DIRECTORY) {
@@ -371,21 +331,12 @@ static void set_goals(void *arg, struct state *state, bool back)
         }
         set_goal(keeper, edit_place(edit), back ? edit->from : edit->to);
     }
-    for (size_t i = 0; i < state->count; i++) {
-        const struct step *step = &state->steps[i];
+    for (size_t i = 0; i < state->steps.count; i++) {
+        const struct step *step = &state->steps.list[i];
         if (!step->record->scratch.held) {
             step->record->scratch.goal = back ? step->from : step->to;
         }
     }
-}
-
-static void check_goal(struct keeper *keeper, struct record *record, void *arg)
-{
-    struct edits_outcome *outcome = arg;
-    if (record->scratch.goal && !is_back(keeper, record->path, record->scratch.goal)) {
-        edits_outcome_add(outcome, record->path, PUT_STAYS);
-    }
-    record->scratch.goal = NULL;
 }
 
 /* As states_switch(). At its end names what is not what it was: what scans have found and edits
@@ -399,25 +350,28 @@ static int switch_edits(struct keeper *keeper, const struct way *way, put_fn don
         lost = lost || state->edits.lost;
     }
     edits_switch(&outcome);
-    way_each(way, set_goals, keeper);
-    records_each(keeper, check_goal, &outcome);
+    for (struct way_at at = {}; way_next(way, &at);) {
+        set_goals(keeper, at.state, at.back);
+    }
+    struct records_at at = {};
+    for (struct record *record = NULL; (record = records_next(keeper, &at));) {
+        if (record->scratch.goal && !is_back(keeper, record->path, record->scratch.goal)) {
+            edits_outcome_add(&outcome, record->path, PUT_STAYS);
+        }
+        record->scratch.goal = NULL;
+    }
     edits_outcome_tell(&outcome, done, arg);
     states_look_surely(keeper, NULL, NULL); /* what it has changed is nobody's */
     return lost ? STATES_LOST : 0;
-}
-
-static void add_unseen(void *arg, struct state *state, bool)
-{
-    int *unseen = arg;
-    *unseen = state->unseen ? STATES_UNSEEN : *unseen;
 }
 
 int states_switch(struct keeper *keeper, const struct keep_switch *between, put_fn done, void *arg)
 {
     struct state *from = states_find(keeper, between->from);
     struct state *to = states_find(keeper, between->to);
-    struct switching switching = {};
+    struct records records = {};
     struct way way;
+    bool whole = true;
     if (from) {
         states_resolve_late(keeper, from->owner);
     }
@@ -427,15 +381,23 @@ int states_switch(struct keeper *keeper, const struct keep_switch *between, put_
         return -ENOENT;
     }
     int unseen = keeper->too_many || keeper->unread ? STATES_UNSEEN : 0;
-    way_each(&way, add_unseen, &unseen);
+    for (struct way_at at = {}; way_next(&way, &at);) {
+        unseen = at.state->unseen ? STATES_UNSEEN : unseen;
+    }
     if (keeper_is_plain(keeper)) {
         return switch_edits(keeper, &way, done, arg) | unseen;
     }
-    way_each(&way, switch_state, &switching);
-    put_all(keeper, &switching, done, arg);
-    free(switching.records);
+    for (struct way_at at = {}; way_next(&way, &at);) {
+        const struct steps *steps = &at.state->steps;
+        for (size_t i = 0; i < steps->count; i++) {
+            const struct step *step = &steps->list[at.back ? steps->count - 1 - i : i];
+            whole = switch_step(&records, step, at.back) && whole;
+        }
+    }
+    put_all(keeper, &records, done, arg);
+    free(records.list);
     if (keeper->unread) { /* changes in directories that became readable cannot be reverted */
         states_look_surely(keeper, done, arg);
     }
-    return switching.failed ? -ENOMEM : unseen;
+    return whole ? unseen : -ENOMEM;
 }

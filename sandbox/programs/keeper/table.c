@@ -46,16 +46,13 @@ static bool grow(struct keeper *keeper)
     uint32_t count =
         keeper->records.bucket_count ? keeper->records.bucket_count * 4 : BUCKETS_FIRST;
     struct record **buckets = calloc(count, sizeof(struct record *));
+    struct records_at at = {};
     if (!buckets) {
         return false;
     }
-    for (uint32_t i = 0; i < keeper->records.bucket_count; i++) {
-        for (struct record *record = keeper->records.buckets[i]; record;) {
-            struct record *next = record->next;
-            record->next = buckets[record->hash % count];
-            buckets[record->hash % count] = record;
-            record = next;
-        }
+    for (struct record *record = NULL; (record = records_next(keeper, &at));) {
+        record->next = buckets[record->hash % count];
+        buckets[record->hash % count] = record;
     }
     free(keeper->records.buckets);
     keeper->records.buckets = buckets;
@@ -102,21 +99,22 @@ void record_drop(struct keeper *keeper, struct record *record)
     free(record);
 }
 
-void records_each(struct keeper *keeper, void (*fn)(struct keeper *, struct record *, void *),
-                  void *arg)
+struct record *records_next(const struct keeper *keeper, struct records_at *at)
 {
-    for (uint32_t i = 0; i < keeper->records.bucket_count; i++) {
-        for (struct record *record = keeper->records.buckets[i]; record;) {
-            struct record *next = record->next;
-            fn(keeper, record, arg);
-            record = next;
-        }
+    while (!at->next && at->bucket < keeper->records.bucket_count) {
+        at->next = keeper->records.buckets[at->bucket++];
     }
+    struct record *record = at->next;
+    at->next = record ? record->next : NULL;
+    return record;
 }
 
-void record_release(struct keeper *, struct record *record, void *)
+void records_release(const struct keeper *keeper)
 {
-    record->scratch.held = record->scratch.awaits = false;
+    struct records_at at = {};
+    for (struct record *record = NULL; (record = records_next(keeper, &at));) {
+        record->scratch.held = record->scratch.awaits = false;
+    }
 }
 
 int record_compare(const void *one, const void *other)
@@ -129,11 +127,10 @@ int record_compare(const void *one, const void *other)
 struct record **records_sorted(const struct keeper *keeper, size_t *ret_count)
 {
     struct record **list = calloc(keeper->records.count + 1, sizeof(struct record *));
+    struct records_at at = {};
     size_t count = 0;
-    for (uint32_t i = 0; list && i < keeper->records.bucket_count; i++) {
-        for (struct record *record = keeper->records.buckets[i]; record; record = record->next) {
-            list[count++] = record;
-        }
+    while (list && (list[count] = records_next(keeper, &at))) {
+        count++;
     }
     if (list) {
         qsort(list, count, sizeof(struct record *), record_compare);
@@ -226,6 +223,13 @@ void version_release(struct keeper *keeper, struct version **version)
     }
 }
 
+void version_set(struct keeper *keeper, struct version **version, struct version *to)
+{
+    struct version *before = *version;
+    *version = version_take(to);
+    version_release(keeper, &before);
+}
+
 void version_seen_as(struct keeper *keeper, struct version *version,
                      const struct apply_facts *facts)
 {
@@ -283,7 +287,7 @@ bool version_differs(const struct version *one, const struct version *other)
            (one->data && other->data && memcmp(one->data, other->data, one->bytes) != 0);
 }
 
-void *list_grow(void *list, size_t count, size_t *space, size_t size)
+void *array_grow(void *list, size_t count, size_t *space, size_t size)
 {
     enum { FIRST = 32 };
     if (count < *space) {

@@ -19,25 +19,9 @@
 #include <unistd.h>
 
 #include "sandbox/programs/common/memory.h"
-#include "sandbox/programs/common/proc.h"
-#include "sandbox/programs/common/process_tree.h"
 #include "sandbox/programs/common/processes.h"
-#include "sandbox/programs/common/reply.h"
 #include "sandbox/programs/roles.h"
 #include "sandbox/protocol/packet.h"
-
-/* 0: no process has this number. */
-static pid_t outer_number(const struct processes *processes, pid_t inner)
-{
-    const pid_t *pids = NULL;
-    unsigned count = process_tree_list(processes->root, &pids);
-    for (unsigned i = 0; inner > 1 && i < count; i++) {
-        if (proc_inner_number(pids[i]) == inner) {
-            return pids[i];
-        }
-    }
-    return 0;
-}
 
 static void monitor_receive(struct processes *processes)
 {
@@ -49,32 +33,7 @@ static void monitor_receive(struct processes *processes)
     if (size <= 0) {
         _exit(size < 0);
     }
-    if (request.op == WIRE_KILL_TAG) {
-        watch_kill_tag(processes, &request);
-        return;
-    }
-    if (request.op == WIRE_COUNT) {
-        watch_count(processes, &request);
-        return;
-    }
-    if (request.op == WIRE_LOOK) {
-        watch_look(processes, &request, outer_number(processes, request.pid));
-        return;
-    }
-    if (request.op == WIRE_RANK) {
-        watch_rank(processes, &request);
-        return;
-    }
-    request.pid = outer_number(processes, request.pid);
-    if (request.op == WIRE_TRACE) {
-        reply_result(request.id, -watch_trace(processes, request.pid));
-    } else if (request.op == WIRE_WATCH && request.role == WIRE_ROLE_ZYGOTE) {
-        processes->zygote = request.pid;
-    } else if (request.op == WIRE_WATCH && request.role == WIRE_ROLE_KEEPER) {
-        processes->keeper = request.pid;
-    } else if (request.op == WIRE_WATCH) {
-        watch_add(processes, &request);
-    }
+    (void)watch_serve(processes, &request);
 }
 
 int monitor_main(int argc, char **argv)

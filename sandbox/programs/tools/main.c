@@ -19,8 +19,8 @@
 
 #include "sandbox/programs/common/process_tree.h"
 #include "sandbox/programs/roles.h"
+#include "sandbox/protocol/helper_protocol.h"
 #include "sandbox/protocol/packet.h"
-#include "sandbox/protocol/tools_protocol.h"
 
 enum { SOCKET_FD = 3, END_MS = 100 /* from the end of stdin and SIGTERM to SIGKILL */ };
 
@@ -90,9 +90,6 @@ int tools_main(void)
     int streams[TOOLS_STREAMS];
     int status = 0;
     (void)fcntl(SOCKET_FD, F_SETFD, FD_CLOEXEC); /* the program gets its streams and no more */
-    for (int number = 1; number < 32; number++) {
-        (void)sigaction(number, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
-    }
     (void)sigaction(SIGCHLD, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
     ssize_t size = 0;
     struct pollfd polled = {.fd = SOCKET_FD, .events = POLLIN};

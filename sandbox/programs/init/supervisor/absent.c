@@ -1,27 +1,9 @@
 /* For a build without the isolation level `container` (-Dunprivileged=false): nothing calls
  * these. */
-#include <errno.h>
-
 #include "sandbox/programs/init/init.h"
-#include "sandbox/programs/init/supervisor/notify_call.h"
+#include "sandbox/programs/init/supervisor/notify.h"
 
-#define REFUSED(name)                                                                              \
-    long name(const struct notify_call *)                                                          \
-    {                                                                                              \
-        return -ENOSYS;                                                                            \
-    }
-
-REFUSED(handle_chmod)
-REFUSED(handle_fchmod)
-REFUSED(handle_fchmodat)
-REFUSED(handle_utime)
-REFUSED(handle_utimes)
-REFUSED(handle_futimesat)
-REFUSED(handle_utimensat)
-REFUSED(handle_truncate)
-REFUSED(handle_socket)
-REFUSED(handle_bind)
-REFUSED(handle_connect)
+const struct notify_handler notify_handlers_of_files[] = {{}};
 
 void sockets_retry(struct notify *)
 {

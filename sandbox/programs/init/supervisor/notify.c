@@ -20,9 +20,8 @@
 #include "base/own.h"
 #include "base/parse.h"
 #include "sandbox/policy/landlock_abi.h"
-#include "sandbox/programs/common/proc.h"
+#include "sandbox/programs/common/process_tree.h"
 #include "sandbox/programs/init/supervisor/notify.h"
-#include "sandbox/programs/init/supervisor/notify_call.h"
 
 int caller_look(const struct notify_call *call, const char *name, int flags)
 {
@@ -183,33 +182,20 @@ union notification {
     char bytes[NOTIFICATION_BYTES];
 };
 
-static const struct {
-    int number;
-    long (*handle)(const struct notify_call *call);
-} handlers[] = {
-#ifdef SYS_chmod /* 64-bit ARM has only the newer of these calls */
-    {SYS_chmod, handle_chmod},
-    {SYS_utime, handle_utime},
-    {SYS_utimes, handle_utimes},
-    {SYS_futimesat, handle_futimesat},
-    {SYS_fork, handle_clone},
-    {SYS_vfork, handle_clone},
-#endif
-    {SYS_fchmod, handle_fchmod},
-    {SYS_fchmodat, handle_fchmodat},
-    {SYS_utimensat, handle_utimensat},
-    {SYS_truncate, handle_truncate},
-    {SYS_socket, handle_socket},
-    {SYS_bind, handle_bind},
-    {SYS_connect, handle_connect},
-    {SYS_clone, handle_clone},
-    {SYS_kill, handle_kill},
-    {SYS_tkill, handle_tkill},
-    {SYS_tgkill, handle_tgkill},
-    {SYS_rt_sigqueueinfo, handle_sigqueue},
-    {SYS_rt_tgsigqueueinfo, handle_tgsigqueue},
-    {SYS_pidfd_send_signal, handle_pidfd_signal},
-};
+/* Who carries out a call of this number, or NULL. */
+static const struct notify_handler *find_handler(int number)
+{
+    const struct notify_handler *const tables[] = {notify_handlers_of_files,
+                                                   notify_handlers_of_tasks};
+    for (unsigned i = 0; i < sizeof tables / sizeof *tables; i++) {
+        for (const struct notify_handler *at = tables[i]; at->handle; at++) {
+            if (at->number == number) {
+                return at;
+            }
+        }
+    }
+    return NULL;
+}
 
 int notify_install(const struct sock_fprog *program)
 {
@@ -314,14 +300,10 @@ void notify_carry_out(const struct notify_call *call)
     bool writes = writes_has(call->number);
     /* With namespaces the kernel decides about files. */
     bool decides = !writes || call->notify->settings.root;
-    long result = writes ? NOTIFY_GO_ON : -ENOSYS;
-    for (unsigned i = 0; decides && i < sizeof handlers / sizeof *handlers; i++) {
-        if (handlers[i].number == call->number) {
-            result = handlers[i].handle(call);
-            break;
-        }
-    }
-    notify_respond(call, result);
+    const struct notify_handler *handler = find_handler(call->number);
+    notify_respond(call, decides && handler ? handler->handle(call)
+                         : writes           ? NOTIFY_GO_ON
+                                            : -ENOSYS);
 }
 
 static void serve_one(struct notify *notify, int listener_fd)

@@ -16,8 +16,8 @@
 #include "base/own.h"
 #include "base/parse.h"
 #include "sandbox/programs/common/process_tree.h"
-#include "sandbox/programs/common/tags.h"
-#include "sandbox/programs/init/supervisor/notify_call.h"
+#include "sandbox/programs/common/processes.h"
+#include "sandbox/programs/init/supervisor/notify.h"
 #include "sandbox/protocol/init_protocol.h"
 
 enum {
@@ -40,11 +40,9 @@ static uint32_t count_threads(pid_t pid)
  * returned from its last fork. */
 static uint32_t count_tasks(const struct notify *notify, pid_t asking, uint64_t now)
 {
-    const pid_t *pids = NULL;
     uint32_t tasks = 0;
-    unsigned count = process_tree_list(notify->settings.root, &pids);
-    for (unsigned i = 0; i < count; i++) {
-        tasks += count_threads(pids[i]);
+    for (const pid_t *pid = process_tree_list(notify->settings.root); *pid; pid++) {
+        tasks += count_threads(*pid);
     }
     for (unsigned i = 0; i < NOTIFY_PENDING; i++) {
         const struct notify_pending *pending = &notify->pending[i];
@@ -68,7 +66,7 @@ static void remember_fork(struct notify *notify, pid_t tid, uint64_t now)
     }
 }
 
-long handle_clone(const struct notify_call *call)
+static long handle_clone(const struct notify_call *call)
 {
     struct notify *notify = call->notify;
     uint32_t most = notify->settings.tasks_max;
@@ -143,20 +141,18 @@ static long send_to(const struct notify_call *call, pid_t pid, int number, const
 /* group: 0: all processes but the caller */
 static long send_to_group(const struct notify_call *call, pid_t group, int number)
 {
-    const pid_t *pids = NULL;
     long result = -ESRCH;
-    unsigned count = process_tree_list(call->notify->settings.root, &pids);
-    for (unsigned i = 0; i < count; i++) {
-        bool meant = group ? getpgid(pids[i]) == group : !is_thread_of(pids[i], call->tid);
+    for (const pid_t *pid = process_tree_list(call->notify->settings.root); *pid; pid++) {
+        bool meant = group ? getpgid(*pid) == group : !is_thread_of(*pid, call->tid);
         if (meant) {
-            long r = send_to(call, pids[i], number, NULL);
+            long r = send_to(call, *pid, number, NULL);
             result = result == 0 ? 0 : r;
         }
     }
     return result;
 }
 
-long handle_kill(const struct notify_call *call)
+static long handle_kill(const struct notify_call *call)
 {
     pid_t to = (pid_t)call->arguments[0];
     int number = (int)call->arguments[1];
@@ -193,14 +189,14 @@ static long send_to_thread(const struct notify_call *call, pid_t process, pid_t 
     return process == thread ? send_to(call, process, number, NULL) : -EPERM;
 }
 
-long handle_tgkill(const struct notify_call *call)
+static long handle_tgkill(const struct notify_call *call)
 {
     const uint64_t *a = call->arguments;
     return send_to_thread(call, (pid_t)a[0], (pid_t)a[1], (int)a[2]);
 }
 
 /* The call names no process: it is looked up first. */
-long handle_tkill(const struct notify_call *call)
+static long handle_tkill(const struct notify_call *call)
 {
     pid_t thread = (pid_t)call->arguments[0];
     int number = (int)call->arguments[1];
@@ -237,13 +233,13 @@ static long queue_to(const struct notify_call *call, pid_t process, pid_t thread
     return process == thread ? send_to(call, process, number, &info) : -EPERM;
 }
 
-long handle_sigqueue(const struct notify_call *call)
+static long handle_sigqueue(const struct notify_call *call)
 {
     const uint64_t *a = call->arguments;
     return queue_to(call, (pid_t)a[0], (pid_t)a[0], (int)a[1], a[2]);
 }
 
-long handle_tgsigqueue(const struct notify_call *call)
+static long handle_tgsigqueue(const struct notify_call *call)
 {
     const uint64_t *a = call->arguments;
     return queue_to(call, (pid_t)a[0], (pid_t)a[1], (int)a[2], a[3]);
@@ -262,7 +258,7 @@ static pid_t process_of_descriptor(const struct notify_call *call, int number)
     return (pid_t)parse_field(text, "Pid:", 0); /* only in pidfds, pidfd_open(2) */
 }
 
-long handle_pidfd_signal(const struct notify_call *call)
+static long handle_pidfd_signal(const struct notify_call *call)
 {
     const uint64_t *a = call->arguments;
     pid_t process = process_of_descriptor(call, (int)a[0]);
@@ -275,3 +271,18 @@ long handle_pidfd_signal(const struct notify_call *call)
     return a[2] ? queue_to(call, process, process, (int)a[1], a[2])
                 : send_to(call, process, (int)a[1], NULL);
 }
+
+const struct notify_handler notify_handlers_of_tasks[] = {
+#ifdef SYS_fork /* 64-bit ARM has only the newer of these calls */
+    {SYS_fork, handle_clone},
+    {SYS_vfork, handle_clone},
+#endif
+    {SYS_clone, handle_clone},
+    {SYS_kill, handle_kill},
+    {SYS_tkill, handle_tkill},
+    {SYS_tgkill, handle_tgkill},
+    {SYS_rt_sigqueueinfo, handle_sigqueue},
+    {SYS_rt_tgsigqueueinfo, handle_tgsigqueue},
+    {SYS_pidfd_send_signal, handle_pidfd_signal},
+    {},
+};

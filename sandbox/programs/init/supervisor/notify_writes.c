@@ -13,9 +13,9 @@
 #include "base/fd.h"
 #include "base/own.h"
 #include "base/path.h"
-#include "sandbox/programs/common/tags.h"
-#include "sandbox/programs/init/supervisor/notify_call.h"
-#include "sandbox/protocol/touch.h"
+#include "sandbox/programs/common/processes.h"
+#include "sandbox/programs/init/supervisor/notify.h"
+#include "sandbox/protocol/keeper_protocol.h"
 
 enum { NONE = -1, OUTSIDE = 1, LINKS_MOST = 40 /* as the kernel follows, path_resolution(7) */ };
 
@@ -366,22 +366,12 @@ static size_t touch_of(const struct notify_call *call, struct wire_touch *touch)
 
 /* --- waiting for the keeper --- */
 
-static struct notify_call call_of(struct notify *notify, const struct notify_touch *touch)
-{
-    struct notify_call call = {.notify = notify,
-                               .listener_fd = touch->listener_fd,
-                               .id = touch->id,
-                               .tid = touch->tid,
-                               .number = touch->number};
-    memcpy(call.arguments, touch->arguments, sizeof call.arguments);
-    return call;
-}
-
 static void touch_free(struct notify *notify, struct notify_touch *touch)
 {
     notify->touch.unsent -= !touch->sent;
     *touch = (struct notify_touch){};
-    while (notify->touch.most > 0 && !notify->touch.waiting[notify->touch.most - 1].listener_fd) {
+    while (notify->touch.most > 0 &&
+           !notify->touch.waiting[notify->touch.most - 1].call.listener_fd) {
         notify->touch.most--;
     }
 }
@@ -391,15 +381,14 @@ static bool touch_send(struct notify *notify, struct notify_touch *waiting)
 {
     static struct wire_touch touch;
     struct tags tags = {};
-    const struct notify_call call = call_of(notify, waiting);
-    if (tags_of(call.tid, &tags) < 0 || tags.cell == 0 || tags.cell > UINT32_MAX) {
+    if (tags_of(waiting->call.tid, &tags) < 0 || tags.cell == 0 || tags.cell > UINT32_MAX) {
         return false; /* between calls */
     }
     touch.state = (uint32_t)tags.cell;
-    touch.thread = (uint32_t)call.tid;
+    touch.thread = (uint32_t)waiting->call.tid;
     touch.number = (uint32_t)(waiting - notify->touch.waiting);
     touch.answers = notify->touch.answers[touch.number];
-    size_t size = touch_of(&call, &touch);
+    size_t size = touch_of(&waiting->call, &touch);
     if (size == 0) {
         return false;
     }
@@ -415,7 +404,7 @@ static bool touch_send(struct notify *notify, struct notify_touch *waiting)
 /* The call goes on. */
 static void release(struct notify *notify, struct notify_touch *touch)
 {
-    const struct notify_call call = call_of(notify, touch);
+    const struct notify_call call = touch->call;
     uint32_t *answers = &notify->touch.answers[touch - notify->touch.waiting];
     touch_free(notify, touch);
     notify_carry_out(&call);
@@ -435,19 +424,14 @@ bool writes_tell(const struct notify_call *call)
 {
     struct notify *notify = call->notify;
     unsigned at = 0;
-    while (at < NOTIFY_TOUCHES && notify->touch.waiting[at].listener_fd) {
+    while (at < NOTIFY_TOUCHES && notify->touch.waiting[at].call.listener_fd) {
         at++;
     }
     if (notify->touch.fd < 0 || at == NOTIFY_TOUCHES || !row_of(call->number)) {
         return false;
     }
     struct notify_touch *touch = &notify->touch.waiting[at];
-    *touch = (struct notify_touch){.id = call->id,
-                                   .listener_fd = call->listener_fd,
-                                   .tid = call->tid,
-                                   .number = call->number,
-                                   .sent = true};
-    memcpy(touch->arguments, call->arguments, sizeof touch->arguments);
+    *touch = (struct notify_touch){*call, .sent = true};
     notify->touch.most = at < notify->touch.most ? notify->touch.most : at + 1;
     if (!touch_send(notify, touch)) {
         touch_free(notify, touch);
@@ -461,7 +445,7 @@ static void keeper_has_gone(struct notify *notify)
 {
     own_close(&notify->touch.fd);
     for (unsigned i = 0; i < NOTIFY_TOUCHES; i++) {
-        if (notify->touch.waiting[i].listener_fd) {
+        if (notify->touch.waiting[i].call.listener_fd) {
             release(notify, &notify->touch.waiting[i]);
         }
     }
@@ -474,7 +458,7 @@ void writes_answered(struct notify *notify)
     while ((size = recv(notify->touch.fd, &number, sizeof number, MSG_DONTWAIT)) == sizeof number) {
         struct notify_touch *touch =
             number < NOTIFY_TOUCHES ? &notify->touch.waiting[number] : NULL;
-        if (touch && touch->listener_fd && notify->touch.event_fd < 0) {
+        if (touch && touch->call.listener_fd && notify->touch.event_fd < 0) {
             release(notify, touch);
         }
     }
@@ -484,7 +468,7 @@ void writes_answered(struct notify *notify)
     }
     for (unsigned i = 0; notify->touch.unsent > 0 && i < notify->touch.most; i++) {
         struct notify_touch *touch = &notify->touch.waiting[i];
-        if (touch->listener_fd && !touch->sent) {
+        if (touch->call.listener_fd && !touch->sent) {
             if (touch_send(notify, touch)) {
                 release_ahead(notify, touch);
             } else {
@@ -497,7 +481,7 @@ void writes_answered(struct notify *notify)
 void writes_forget(struct notify *notify, int listener_fd)
 {
     for (unsigned i = 0; i < NOTIFY_TOUCHES; i++) {
-        if (notify->touch.waiting[i].listener_fd == listener_fd) {
+        if (notify->touch.waiting[i].call.listener_fd == listener_fd) {
             touch_free(notify, &notify->touch.waiting[i]);
         }
     }

@@ -1,5 +1,5 @@
 /* Which session has to go when all together use too much memory. */
-#include "sandbox/programs/common/owners.h"
+#include "sandbox/programs/common/memory.h"
 
 #include "tests/unit/unit.h"
 

@@ -61,18 +61,15 @@ static pid_t orphan(void)
     return pid;
 }
 
-typedef unsigned list_function(pid_t root, const pid_t **ret_pids);
+typedef const pid_t *list_function(pid_t root);
 
 static bool is_named(pid_t pid, list_function list)
 {
-    const pid_t *pids = NULL;
-    unsigned count = list(getpid(), &pids);
-    for (unsigned i = 0; i < count; i++) {
-        if (pids[i] == pid) {
-            return true;
-        }
+    const pid_t *pids = list(getpid());
+    while (*pids && *pids != pid) {
+        pids++;
     }
-    return false;
+    return *pids;
 }
 
 static bool is_listed(pid_t pid)

@@ -1,4 +1,4 @@
-#include "sandbox/programs/common/tree.h"
+#include "sandbox/programs/roles.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-#include "sandbox/programs/common/usage.h"
+#include "sandbox/programs/common/memory.h"
 
 #include <fcntl.h>
 #include <signal.h>

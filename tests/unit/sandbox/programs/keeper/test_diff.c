@@ -1,4 +1,4 @@
-#include "sandbox/programs/keeper/diff.h"
+#include "sandbox/programs/keeper/patch.h"
 
 #include <stdio.h>
 #include <stdlib.h>

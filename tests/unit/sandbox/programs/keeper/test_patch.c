@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "base/own.h"
-#include "sandbox/programs/keeper/diff.h"
 #include "tests/unit/temp.h"
 #include "tests/unit/unit.h"
 

@@ -6,9 +6,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "sandbox/programs/keeper/changes.h"
 #include "sandbox/programs/keeper/keeper.h"
-#include "sandbox/programs/keeper/rows.h"
 #include "tests/unit/temp.h"
 #include "tests/unit/unit.h"
 
@@ -156,37 +154,37 @@ static void assert_rows(struct rows *rows, const char *expected, uint32_t more)
 
 static void rows_are_in_order_and_hide_what_tools_keep_for_themselves(void **)
 {
-    struct rows *rows = rows_new();
-    add_row(rows, "z", KIND_FILE, KIND_NONE);
-    add_row(rows, "link", KIND_NONE, KIND_LINK);
-    add_row(rows, "a", KIND_FILE, KIND_FILE);
-    add_row(rows, "d", KIND_NONE, KIND_DIRECTORY);
-    add_row(rows, "d/new", KIND_NONE, KIND_FILE);
-    add_row(rows, ".git", KIND_NONE, KIND_DIRECTORY);
-    add_row(rows, ".git/index", KIND_NONE, KIND_FILE);
-    add_row(rows, "d/__pycache__/x.pyc", KIND_NONE, KIND_FILE);
-    add_row(rows, "node_modules/x", KIND_NONE, KIND_FILE);
-    add_row(rows, ".env", KIND_NONE, KIND_FILE);
-    assert_rows(rows, "+.env 3 |+.git/ 3 directory|~a 3 |+d/new 3 |+link 3 symlink|-z 3 |", 0);
+    struct rows rows = {};
+    add_row(&rows, "z", KIND_FILE, KIND_NONE);
+    add_row(&rows, "link", KIND_NONE, KIND_LINK);
+    add_row(&rows, "a", KIND_FILE, KIND_FILE);
+    add_row(&rows, "d", KIND_NONE, KIND_DIRECTORY);
+    add_row(&rows, "d/new", KIND_NONE, KIND_FILE);
+    add_row(&rows, ".git", KIND_NONE, KIND_DIRECTORY);
+    add_row(&rows, ".git/index", KIND_NONE, KIND_FILE);
+    add_row(&rows, "d/__pycache__/x.pyc", KIND_NONE, KIND_FILE);
+    add_row(&rows, "node_modules/x", KIND_NONE, KIND_FILE);
+    add_row(&rows, ".env", KIND_NONE, KIND_FILE);
+    assert_rows(&rows, "+.env 3 |+.git/ 3 directory|~a 3 |+d/new 3 |+link 3 symlink|-z 3 |", 0);
 }
 
 static void many_rows_are_summed_up_or_counted(void **)
 {
     char name[32];
-    struct rows *rows = rows_new();
+    struct rows rows = {};
     for (unsigned i = 0; i < 9; i++) {
         (void)snprintf(name, sizeof name, "out/%u", i);
-        add_row(rows, name, KIND_NONE, KIND_FILE);
+        add_row(&rows, name, KIND_NONE, KIND_FILE);
     }
-    add_row(rows, "out/edited", KIND_FILE, KIND_FILE);
-    assert_rows(rows, "+out/ 27 9 files|~out/edited 3 |", 0);
-    rows = rows_new();
+    add_row(&rows, "out/edited", KIND_FILE, KIND_FILE);
+    assert_rows(&rows, "+out/ 27 9 files|~out/edited 3 |", 0);
+    rows = (struct rows){};
     for (unsigned i = 0; i < KEEPER_ROWS + 3; i++) {
         (void)snprintf(name, sizeof name, "%02u", i);
-        add_row(rows, name, KIND_FILE, KIND_NONE);
+        add_row(&rows, name, KIND_FILE, KIND_NONE);
     }
     struct buf text = BUF_EMPTY;
-    assert_int_equal(rows_tell(rows, &text), 3);
+    assert_int_equal(rows_tell(&rows, &text), 3);
     buf_done(&text);
 }
 

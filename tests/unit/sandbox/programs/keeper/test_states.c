@@ -54,19 +54,17 @@ static void keep(struct fixture *fixture, uint32_t owner, const uint32_t *states
     states_keep(&fixture->keeper, &keep);
 }
 
-static void forget_record(struct keeper *keeper, struct record *record, void *)
-{
-    assert_int_equal(record->steps, 0); /* no state is left to refer to it */
-    record_drop(keeper, record);
-}
-
 /* Ends with all memory freed: sanitizers see the rest. */
 static void done(struct fixture *fixture)
 {
     keep(fixture, 1, NULL, 0);
     keep(fixture, 2, NULL, 0);
     assert_null(fixture->keeper.states);
-    records_each(&fixture->keeper, forget_record, NULL);
+    struct records_at at = {};
+    for (struct record *record = NULL; (record = records_next(&fixture->keeper, &at));) {
+        assert_int_equal(record->steps, 0); /* no state is left to refer to it */
+        record_drop(&fixture->keeper, record);
+    }
     versions_forget(&fixture->keeper);
     assert_int_equal(fixture->keeper.used_bytes, 0);
     free(fixture->keeper.records.buckets);
@@ -303,10 +301,10 @@ static void a_call_takes_back_what_it_says_is_its_own(void **)
     char name[] = "a";
     char *claims[] = {name};
     write_text(&fixture, "a", "the job's");
-    fixture.keeper.filters.paths = claims;
+    fixture.keeper.filters.list = claims;
     fixture.keeper.filters.count = 1;
     assert_int_equal(end(&fixture, job), 1);
-    fixture.keeper.filters.paths = NULL;
+    fixture.keeper.filters.list = NULL;
     fixture.keeper.filters.count = 0;
     assert_int_equal(end(&fixture, beside), 0);
     assert_int_equal(go(&fixture, job, mine), 0);

@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "sandbox/programs/init/supervisor/notify_call.h"
+#include "sandbox/programs/init/supervisor/notify.h"
 #include "tests/unit/guest.h"
 #include "tests/unit/unit.h"
 
