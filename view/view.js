@@ -524,7 +524,7 @@
   const SIGN_NAMES = { "+": ["new", "new"], "~": ["edit", "changed"], "-": ["gone", "removed"] };
 
   function mark(text) {
-    return put(make("span", { class: /changed by you|conflict/.test(text) ? "mark bad" : "mark" }), text);
+    return put(make("span", { class: /changed by the user|conflict/.test(text) ? "mark bad" : "mark" }), text);
   }
 
   function diff(lines) {
