@@ -2,6 +2,7 @@
 import os
 import pathlib
 import random
+import re
 import signal
 import tempfile
 import time
