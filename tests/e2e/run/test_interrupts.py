@@ -247,7 +247,7 @@ class Moments(Case):
                 self.taken(server)
             result = server.finish_call(second)
             self.assert_prints(result, "1")
-            self.assertIn("undo: back to the state after <cell 1>", result.status.line)
+            self.assertIn("undid <cell 2>: back to the state after <cell 1>", result.status.line)
 
     def test_cancelled_while_a_new_interpreter_starts(self):
         for arguments in ({"reset": True}, {"undo": True}):
