@@ -189,7 +189,7 @@ class Read(Record):
         self.assertIn("timeout: 1 s limit", why)
         self.assertIn("--max-timeout 3600 (default)", why)
         self.assertIn("crashed: SIGABRT", why)
-        self.assertIn("Nothing that the record knows of was refused", self.command("why", path, "1"))
+        self.assertIn("Nothing that the record knows of failed", self.command("why", path, "1"))
         self.command("why", path, "99", status=2)
 
     def test_directory_stands_for_its_newest_record(self):
