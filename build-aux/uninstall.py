@@ -25,10 +25,10 @@ def main(build):
         sys.exit(f"{log} does not exist: nothing was installed from {build}")
     paths = [pathlib.Path(line) for line in log.read_text().splitlines() if line and line[0] != "#"]
     parents = {parent for path in paths for parent in path.parents}
-    files = [path for path in paths if path not in parents]
+    files = [path for path in paths if path not in parents and (path.exists() or path.is_symlink())]
     for path in files:
         try:
-            path.unlink(missing_ok=True)
+            path.unlink()
         except OSError as error:
             sys.exit(f"{path}: {error.strerror}; run: sudo make uninstall")
         remove_empty(own_directories(path))

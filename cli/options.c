@@ -55,6 +55,12 @@ static const char usage_config[] =
     "  --uninstall         remove that entry\n"
     "  --in-memory         with --install: leave the workspace in memory\n"
     "  --file FILE         configuration file to change, instead of the user's own\n";
+static const char usage_record[] =
+    "\n"
+    "`replay` also takes the options of the server; sandpiper --help lists them.\n";
+static const char usage_after_config[] =
+    "\n"
+    "After -- follow the options of the server; sandpiper --help lists them.\n";
 static const char usage_environment[] =
     "\n"
     "Environment: SANDPIPER_LOG=LEVEL[,MODULE=LEVEL...] with error, warn, info, debug, trace.\n";
@@ -117,21 +123,22 @@ int options_print_help(const char *command, bool is_short)
     bool is_config = command && strcmp(command, "config") == 0;
     const struct command_row *row = find_command(command);
     print_usage(command);
-    if (is_config) {
-        (void)fputs(usage_config, stdout);
-    }
-    (void)printf("\n%s:\n", is_config ? "Server options" : "Options");
-    for (unsigned i = 0; i < flag_count; i++) {
+    bool has_few = is_config || (row && row->command == COMMAND_RECORD);
+    (void)fputs(is_config ? usage_config : "\nOptions:\n", stdout);
+    for (unsigned i = 0; i < flag_count && !is_config; i++) {
         const char *of = flags[i].commands;
         bool is_own = command && of && strstr(of, command);
         if (row && flag_is_refused(&flags[i], row->command)) {
             continue;
         }
-        if (is_own || (is_short ? flags[i].is_common : !command || !of || !of[0])) {
+        if (is_own || (!has_few && (is_short ? flags[i].is_common : !command || !of || !of[0]))) {
             print_flag(&flags[i]);
         }
     }
     (void)fputs(usage_end, stdout);
+    if (has_few) {
+        return fputs(is_config ? usage_after_config : usage_record, stdout) < 0;
+    }
     if (is_short) {
         return printf("\nsandpiper %s%s--help lists all options; so does man sandpiper.\n",
                       command && strcmp(command, "serve") != 0 ? command : "",

@@ -1,7 +1,8 @@
 """What a cell changed: names of its namespace, and the files that Python code itself touches. Bounded.
 
-Compares names by id with those at the end of the last cell: holds no reference, so the memory of a value that the cell
-drops is free at once.
+Compares names by id with those at the end of the last cell: holds no reference to what may be large, so the memory of a
+value that the cell drops is free at once. Of the names in the cell's code, weak references tell of a value that is gone,
+and whose place another one has by then; lists and dicts have none.
 
 Audit events report each opening for writing, removal, renaming and so on before it happens. Where the workspace is a
 directory of the user's that is written through, the sandbox's keeper (sandbox/programs/keeper/edits.h) learns of each
@@ -16,6 +17,7 @@ import _socket
 import _thread
 from itertools import compress
 from _operator import ne
+from _weakref import ref
 
 try:
     from _ctypes import _SimpleCData
@@ -26,6 +28,8 @@ NAMES_MAX = 20000
 REPORTED_MAX = 20
 LIGHT = 500  # names: a report is so cheap that a warm-up can afford one
 FILES = frozenset((_io.TextIOWrapper, _io.BufferedWriter, _io.BufferedRandom))
+WEAK_AT = vars(type)["__weakrefoffset__"].__get__  # 0: a type has none; a metaclass may say another thing
+PLAIN, PLAIN_MOST = (int, float, complex, str, bytes), 1000
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 TOUCHED_MAX = 1000
 LISTENS = b"0A"  # TCP_LISTEN
@@ -35,7 +39,7 @@ WORD = 8  # bytes of a pointer, on the supported machines
 COUNTER_AT = 3 * WORD  # in a dict: after the head of the object and the number of items
 NO_DIRECTORY = -1  # the descriptor that marks a relative path as such
 frames = load("frames")
-state = {"names": [], "ids": [], "version": None, "counter": None, "touched": {}, "stamps": {}, "root": "", "ports": None, "looks": 0}
+state = {"names": [], "ids": [], "held": {}, "version": None, "counter": None, "touched": {}, "stamps": {}, "root": "", "ports": None, "looks": 0}
 awaited = {}  # thread → [the place that it has touched last]: with its next event, that is over
 keeper = {"state": 0, "pid": 0, "socket": None, "inode": 0, "lock": None, "sent": 0, "known": 0, "directory": ""}
 
@@ -123,7 +127,20 @@ def version_field():
         return None
 
 
+def hold(codes, namespace):
+    """Before a cell: what its code may bind anew."""
+    held = state["held"]
+    for name in (name for code in codes for name in code.co_names if name in namespace):
+        value = namespace[name]
+        kind = type(value)
+        if kind in PLAIN and sys.getsizeof(value) < PLAIN_MOST:
+            held[name] = value
+        elif WEAK_AT(kind):
+            held[name] = ref(value)
+
+
 def report_names(namespace, result):
+    held, state["held"] = state["held"], {}
     if VERSION_FIELD is not None and state["counter"] is None:
         state["counter"] = VERSION_FIELD.from_address(id(namespace) + COUNTER_AT)
     version = state["counter"].value if VERSION_FIELD is not None else None
@@ -135,7 +152,8 @@ def report_names(namespace, result):
         return
     names, ids = list(namespace), list(map(id, namespace.values()))
     count = 0
-    for sign, name in names_changed(names, ids):
+    gone = {name for name, value in held.items() if type(value) is ref and value() is None}
+    for sign, name in names_changed(names, ids, gone):
         if type(name) is not str or name[:1] == "_":
             continue
         kind = kind_of(namespace.get(name)) if sign != "-" else ""
@@ -149,13 +167,15 @@ def report_names(namespace, result):
         result += ("vars_more", str(count - REPORTED_MAX))
 
 
-def names_changed(names, ids):
+def names_changed(names, ids, gone):
     """(sign, name) of each name that is new, bound to another value, or gone."""
     known = len(state["names"])
     if names[:known] == state["names"]:  # names keep their places until one is removed
-        rebound = compress(names, map(ne, ids, state["ids"]))
+        rebound = compress(names, map(ne, ids, [0 if name in gone else one for name, one in zip(names, state["ids"])]
+                                      if gone else state["ids"]))
         return [("~", name) for name in rebound] + [("+", name) for name in names[known:]]
     before, after = dict(zip(state["names"], state["ids"])), dict(zip(names, ids))
+    before.update((name, 0) for name in gone if name in before)
     there = [("~" if name in before else "+", name) for name in names if before.get(name) != after[name]]
     return there + [("-", name) for name in before if name not in after]
 

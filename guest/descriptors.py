@@ -32,6 +32,7 @@ EPOLL_CTL = {"x86_64": (233, "=IQ"), "aarch64": (21, "@IQ")}  # a struct epoll_e
 ADD = 1  # EPOLL_CTL_ADD
 PEEK = _socket.MSG_PEEK | _socket.MSG_DONTWAIT
 IN_PAIR_MAX = 1 << 20  # bytes that are looked for in an end of a pair
+POOLS = "multiprocessing.pool.Pool", "multiprocessing.pool.ThreadPool"
 SHOWN = 5  # variables whose connections do not come back
 VARIABLES, WIDTH, DEPTH = 2000, 100, 3  # of the search for them
 NUMBERS = ("fd", "_fd", "_handle", "child_fd", "_inotify_fd")  # attributes that hold a descriptor as a number
@@ -430,7 +431,10 @@ def parts_of(value):
 def inside(value):
     if type(value) in (list, tuple, set):
         return value
-    return (value if type(value) is dict else attributes_of(value)).values()
+    own = value if type(value) is dict else attributes_of(value)
+    if name_of(type(value)) in POOLS and (own.get("_state") == "TERMINATE" or own.get("_state") == "CLOSE" and not own.get("_cache")):
+        return ()  # it has ended, and needs no connection
+    return own.values()
 
 
 def holds(value, fds):

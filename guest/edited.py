@@ -1,7 +1,7 @@
 """Notes when a module of the workspace was changed after its import: its old code runs, and tracebacks show the new.
 
 A module is known by its spec, which a reload replaces, and its file by what it was at the end of the cell that imported
-it. So a change within that cell goes unnoticed.
+it. So a change within that cell goes unnoticed. A file with the same content again, as after an undo, is no other one.
 """
 import os
 import sys
@@ -9,7 +9,8 @@ import sys
 MODULES_MAX = 200
 NOTES_MAX = 3
 MODULE, SPEC = type(sys), type(sys.__spec__)
-seen = {}  # module name → [spec, path, stamp at the import, the newest stamp that a note has named]
+CONTENT_MOST = 1 << 20
+seen = {}  # module name → [spec, path, stamp at the import, the newest stamp that a note has named, hash of the content]
 last = [0, None]  # how many modules there were, and the newest
 
 
@@ -18,7 +19,18 @@ def stamp_of(path):
         s = os.stat(path)
     except OSError:
         return None
-    return s.st_mtime_ns, s.st_size  # an undo brings both back, in another file
+    return s.st_mtime_ns, s.st_size
+
+
+def content_of(path):
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            return hash(os.read(fd, CONTENT_MOST))
+        finally:
+            os.close(fd)
+    except OSError:
+        return None
 
 
 def spec_of(module):
@@ -39,21 +51,23 @@ def look(modules, root):
         path = spec.origin  # absolute; to make it so takes seconds in a very deep directory
         if path.startswith(root + "/") and path.endswith(".py") and "-packages/" not in path:
             stamp = stamp_of(path)
-            seen[name] = [spec, path, stamp, stamp]
+            seen[name] = [spec, path, stamp, stamp, content_of(path)]
 
 
 def stale(modules, failed):
     """The modules whose file has changed; those that a note has named only if the cell has failed."""
     found = []
     for name, entry in list(seen.items()):
-        spec, path, stamp, named = entry
+        spec, path, stamp, named, content = entry
         present = spec_of(modules.get(name))
         if present is None:
             del seen[name]
             continue
         now = stamp_of(path)
         if present is not spec:
-            seen[name] = [present, path, now, now]
+            seen[name] = [present, path, now, now, content_of(path)]
+        elif now is not None and now != stamp and content is not None and content_of(path) == content:
+            entry[2:4] = now, now
         elif now is not None and now != stamp and (failed or now != named):
             entry[3] = now
             found.append(name)

@@ -20,7 +20,7 @@ NO_DISPLAY = Pattern(r"no display name|\$DISPLAY|[Cc]annot load backend|interact
 REFUSED = Pattern(r"\[Errno 111\]|[Cc]onnection refused")
 # Programs that fail in a sandbox without a network.
 CLIENTS = Pattern(r"(?m)(?:^|[|&;(])\s*(?:(?:timeout\s+\S+|time|if|!|\w+=\S*)\s+)*(?:/\S*/)?(?:curl|wget|ssh|scp|sftp|ping|telnet|dig|nslookup|npx"
-                  r"|git\s+(?:clone|fetch|pull|push|ls-remote)|(?:npm|yarn|pnpm|gem|cargo|go)\s+(?:i|ci|install|add|get|update|fetch))\b")
+                  r"|git\s+(?:clone|fetch|pull|push|ls-remote)|(?:\S*python[\d.]*\s+-m\s+)?(?:uv\s+)?pip[\d.]*\s+(?:download|wheel|index)|(?:npm|yarn|pnpm|gem|cargo|go)\s+(?:i|ci|install|add|get|update|fetch))\b")
 WITHOUT_PROXY = Pattern(r"\b(?:ssh|scp|sftp|ping|telnet|dig|nslookup)\b|\bgit@")
 NODE = Pattern(r"(?m)(?:^|[|&;(])\s*(?:\w+=\S*\s+)*(?:/\S*/)?(?:node|tsx|ts-node|deno|bun)\b")
 TRACERS = Pattern(r"(?m)(?:^|[|&;(])\s*(?:\w+=\S*\s+)*(?:/\S*/)?(?:gdb|lldb|strace|ltrace|py-spy)\b")
@@ -486,7 +486,7 @@ def is_unwaited(number):
         return False
 
 
-NOT_ALLOWED = "the proxy in https_proxy reaches only the hosts that the user allowed: continue without this host, or ask the user to allow it"
+NOT_ALLOWED = "the proxy in https_proxy reaches only the hosts that the user allowed: continue without this host, or "
 NO_LISTENER = "nothing listens on that port; localhost is the sandbox itself, not the user's machine"
 
 
@@ -509,7 +509,7 @@ def failed_command(session, text):
         last = re.split(r"[;\n]", re.sub(r"[;\s]*(?:\bexit\b[^;\n]*)?$", "", text))[-1]
         return NO_LISTENER if LOCALHOST.search(last) and re.search(r"\b(?:curl|wget)\b", last) else None
     if CLIENTS.search(text):
-        return no_network() if not has_proxy() or WITHOUT_PROXY.search(text) else NOT_ALLOWED
+        return no_network() if not has_proxy() or WITHOUT_PROXY.search(text) else NOT_ALLOWED + ask_for_host()
     if NODE.search(text):
         return "if it could not connect (ENOTFOUND, EAI_AGAIN): " + (
             "node uses https_proxy only with NODE_USE_ENV_PROXY=1, from version 24 on" if has_proxy() else no_network())
@@ -520,11 +520,16 @@ def failed_command(session, text):
     return None
 
 
+def ask_for_host():
+    return ("send the code again if the last line of the result says that the user is asked" if "ask-host" in load("session").SESSION.options
+            else "ask the user to allow it")
+
+
 def network(error):
     """Libraries often wrap a refused connection several times."""
     seen = 0
     if "the user can allow" in str(error) and has_proxy():
-        return "this is the user's policy, not an error: continue without this host, or ask the user to allow it"
+        return "this is the user's policy, not an error: continue without this host, or " + ask_for_host()
     own = type(error).__module__
     while error is not None and seen < 10:
         name = type(error).__name__
@@ -573,9 +578,10 @@ def hint_for(session, error, name, message):
         return "a connection of sqlite3.connect(path) works in place of a URI, without SQLAlchemy"
     if name == "BdbQuit":
         return "the debugger's commands ended: pass them as the argument `stdin`, or print what you want to see"
-    if name == "CalledProcessError":
-        words = getattr(error, "cmd", "")
-        return failed_command(session, words if type(words) is str else " ".join(map(str, words)))
+    if name == "KeyboardInterrupt":
+        return load("shell").waited_for(error)
+    if name in ("CalledProcessError", "TimeoutExpired"):
+        return failed_command(session, load("shell").text_of_command(getattr(error, "cmd", "")))
     if NO_DISPLAY.search(message) or name == "KeyError" and message == "'DISPLAY'":
         return no_display()
     if isinstance(error, OSError):

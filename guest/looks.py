@@ -40,11 +40,11 @@ def looks(node, namespace):
         value = type(namespace.get(node.id))
         return not hasattr(value, "__next__") and not hasattr(value, "__missing__")  # to read these changes them
     if kind is _ast.Call and type(node.func) is _ast.Name:
-        return (node.func.id in CALLS or opens_to_read(node)) and node.func.id not in namespace
+        return (node.func.id in CALLS or opens_to_read(node, namespace)) and node.func.id not in namespace
     if kind is _ast.Call:
         attribute = node.func if type(node.func) is _ast.Attribute else None
         return attribute is not None and (attribute.attr in METHODS and not acts(attribute.value, namespace) or
-                                          attribute.attr in READS and opens_to_read(attribute.value))
+                                          attribute.attr in READS and opens_to_read(attribute.value, namespace))
     if kind is _ast.alias:
         return node.name in MODULES
     if kind is _ast.comprehension:
@@ -60,11 +60,12 @@ def acts(node, namespace):
     return type(value).__module__ in ACTORS or type(value) is MODULE and value.__name__ not in MODULES
 
 
-def opens_to_read(node):
-    """Of a constant path, and with nothing that open() calls or closes."""
+def opens_to_read(node, namespace):
+    """Of a path that is a plain string, and with nothing that open() calls or closes."""
     if type(node) is not _ast.Call or type(node.func) is not _ast.Name or node.func.id != "open" or not node.args[:1]:
         return False
     words = {word.arg: word.value for word in node.keywords}
     modes = node.args[1:2] + [words.pop("mode", _ast.Constant("r"))]
-    constants = [getattr(value, "value", None) for value in node.args[:1] + modes]
+    constants = [namespace.get(value.id) if type(value) is _ast.Name else getattr(value, "value", None)
+                 for value in node.args[:1] + modes]
     return type(constants[0]) is str and {"r", "rb", "rt"}.issuperset(constants[1:]) and words.keys() <= {"encoding", "errors", "newline"}

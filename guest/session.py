@@ -192,6 +192,7 @@ class Session:
             compiled = language.compile_cell(found[0], name, self.flags)
         codes, self.flags, self.has_value, self.statements = compiled
         value, self.ran = None, True
+        changes.hold(codes, self.namespace)
         if settings:
             give_back(settings)
         for code in codes:

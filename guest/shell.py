@@ -351,6 +351,24 @@ class Notebook:
                     self.session.namespace[name] = value
 
 
+def text_of_command(words):
+    """Of the arguments of a program, or of a line for the shell."""
+    return words if type(words) is str else " ".join(map(str, words))
+
+
+def waited_for(error):
+    """Why a command that the code waited for did not end, if that is the network."""
+    at, text = error.__traceback__, ""
+    while at:
+        code, values = at.tb_frame.f_code, at.tb_frame.f_locals
+        if code.co_filename == Notebook.run_shell.__code__.co_filename and code.co_name in ("run_shell", "output", "script"):
+            text = values.get("text") or values["command"]
+        elif at.tb_frame.f_globals.get("__name__") == "subprocess" and code.co_name == "wait":
+            text = text_of_command(getattr(values.get("self"), "args", ""))
+        at = at.tb_next
+    return hints.no_network() if not hints.has_proxy() and hints.CLIENTS.search(text) else None
+
+
 def notebook(session):
     if session.notebook is None:
         session.notebook = Notebook(session)

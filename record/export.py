@@ -1,9 +1,10 @@
 """A record as Markdown, as a Python script and as a notebook. What the session's text says stays text in each of them."""
 import re
+import textwrap
 import warnings
 import json_text
 from book import CUT
-from show import title
+from show import edit_of, title
 from visible import fenced, indented, items, lines, number, split, whole, word
 
 BASE64 = re.compile("[A-Za-z0-9+/=]*")
@@ -47,7 +48,7 @@ def markdown(book, session):
         # The name of another call may hold words of the session.
         out += [f"## {name_of(entry)}\n\n" if entry.is_cell() else "## call\n\n" + fenced("", name_of(entry)),
                 fenced("python", whole(entry.event, "code")),
-                fenced("", whole(entry.event.get("arguments"), "content")), result_of(entry, fenced)]
+                fenced("", whole(entry.event.get("arguments"), "content")), fenced("diff", edit_of(entry)), result_of(entry, fenced)]
     return "".join(out), ""
 
 
@@ -76,6 +77,15 @@ def is_plain_python(entry, code):
             and not any(re.match(r"[ \t]*[!%?$]|.*\?$", one) for one in code.split("\n")) and compiles(code))
 
 
+def code_that_ran(entry):
+    """Without what the sandbox takes off code before it runs: a fence around all of it, an indent, returns."""
+    code = whole(entry.event, "code").replace("\r\n", "\n")
+    first, _, rest = code.strip().partition("\n")
+    fence, (inside, _, last) = re.fullmatch(r"(`{3,}|~{3,})[\w+-]*", first.rstrip()), rest.rpartition("\n")
+    code = inside if fence and last.strip() == fence[1] else code
+    return code if compiles(code) else textwrap.dedent(code)
+
+
 def comment(prefix, text):
     return indented(prefix, lines(text))
 
@@ -84,9 +94,10 @@ def script(book, session):
     warnings.simplefilter("ignore")  # of code that Python takes all the same
     out = ["# A record of Sandpiper. Code that would not compile here is a comment.\n"]
     for _, entry in entries_of(book, session):
-        code = whole(entry.event, "code")
+        code = code_that_ran(entry)
         is_code = entry.is_live() and is_plain_python(entry, code)
         out += ["\n# %% ", comment("", name_of(entry)), f"{code}\n" if is_code else comment("# code: ", code),
+                comment("#   ", edit_of(entry)),
                 result_of(entry, comment, "# Out: ", "# Hint: ", "# ", "#   ")]
     return "".join(out), ""
 
@@ -95,6 +106,9 @@ def script(book, session):
 # rest is Markdown between fences ---
 
 FIRST_SETTINGS = ("workspace", "mount", "allow-host", "index-url", "find-links", "preinstall")
+# In a notebook an interrupted cell would go on, for ever if it was a loop without end.
+ALARM = ("import signal\nsignal.signal(signal.SIGALRM, signal.default_int_handler)\nsignal.setitimer(signal.ITIMER_REAL, {seconds:g})\n"
+         "{code}\nsignal.setitimer(signal.ITIMER_REAL, 0)")
 REPLACE = ('text = path.read_text(encoding="utf-8")\n'
            '_ = path.write_text(text.replace({old}, {new}, 1), encoding="utf-8")\n')
 
@@ -153,8 +167,9 @@ def markdown_cell(text):
     return {"cell_type": "markdown", "metadata": {}, "source": text}
 
 
-def code_cell(source, outputs=(), metadata=()):
-    return {"cell_type": "code", "execution_count": None, "metadata": dict(metadata), "source": source, "outputs": list(outputs)}
+def code_cell(source, outputs=(), metadata=(), count=None):
+    return {"cell_type": "code", "execution_count": count, "metadata": dict(metadata), "source": source,
+            "outputs": [{**output, "execution_count": count} if "execution_count" in output else output for output in outputs]}
 
 
 def first_of(book):
@@ -166,15 +181,18 @@ def first_of(book):
 
 def cells_of(entry):
     """Of a cell in the notebook's session."""
-    code, result = entry.event.get("code"), entry.result or {}
-    fate = (f"**cell {number(entry.event, 'cell')}: {entry.fate}**{'; here nothing interrupts it' if entry.fate == CUT else ''}\n\n"
+    code, result = code_that_ran(entry) if "code" in entry.event else None, entry.result or {}
+    cut, count = entry.fate == CUT, number(entry.event, "cell")
+    fate = (f"**cell {count}: {entry.fate}**{'; here an alarm interrupts it' if cut else ''}\n\n"
             + fenced("", whole(result, "status")))
     if not entry.is_live():
         text = fate + fenced("python", code) + fenced("", joined_output(result)) if code else ""
         return [markdown_cell(text)] if code else []
     raised = word(result, "traceback") or word(result, "outcome") != "ok"
-    cell = code_cell(code, outputs_of(result), {"tags": ["raises-exception"]} if raised else {})
-    return [markdown_cell(fate)] * (entry.fate == CUT) + [cell] * (code is not None)
+    if cut and code is not None:
+        code = ALARM.format(code=code, seconds=max(number(result, "duration_ms"), 100) / 1000)
+    cell = code_cell(code, outputs_of(result), {"tags": ["raises-exception"]} if raised else {}, count or None)
+    return [markdown_cell(fate)] * cut + [cell] * (code is not None)
 
 
 def session_of(book):

@@ -138,7 +138,8 @@ class Replay:
             if name in LIMITS and position in answer["higher"]:
                 write(f"{had}, replay has {ours[0]}\n")
             elif name in NAMED and word(row, "source") != "default" and value not in ours:
-                write(f"{had}, replay lacks it\n")
+                others = [line(one["value"]) for one in answer["settings"] if one["name"] == name and one.get("source") != "default"]
+                write(f"{had}, replay {'has ' + ', '.join(others) if others else 'lacks it'}\n")
         version, ours = word(self.book.start, "python"), answer["python"]
         if version and ours and version != ours:
             write(fill(self.book.start, "the record had CPython {python}") + f", replay has {ours}\n")

@@ -43,6 +43,12 @@ def clock(event):
     return line(part(time, 11, 19)) if len(time.encode()) > 19 else ""
 
 
+def edit_of(entry):
+    """What an edit of write_file has replaced, as the lines of a diff."""
+    arguments = entry.event.get("arguments")
+    return indented("- ", whole(arguments, "old_text")) + indented("+ ", whole(arguments, "new_text"))
+
+
 def left_out(result):
     """What is said of an output that is not there, or not whole."""
     size = number(result, "output_bytes")
@@ -89,7 +95,7 @@ class Page:
 
     def other(self, entry):
         if entry.kind == "write":
-            self.block(CODE, "| ", whole(entry.event.get("arguments"), "content"))
+            self.block(CODE, "| ", whole(entry.event.get("arguments"), "content") or edit_of(entry))
         for block in items(entry.event, "content"):
             self.block(DIM, "  ", whole(block, "text"))
 
@@ -131,6 +137,8 @@ def summary(book):
 def verdict(reading):
     """What the chain says, and whether it is whole."""
     said = [f"{reading.lines} line{'' if reading.lines == 1 else 's'}, last hash {reading.hash}"]
+    if reading.lines == 0 and not reading.torn:
+        return "the file is empty: no record\n", False
     if reading.altered:
         said.append(f"line {reading.altered} was altered, missing or moved")
     if reading.why:
@@ -156,8 +164,10 @@ def why_cell(book, entry):
     result = entry.result or {}
     outcome = word(result, "outcome")
     decides = SETTINGS.get(outcome)
-    if not decides and outcome not in ("refused", "crashed", "sandbox_exited", "cancelled"):
+    if not decides and outcome not in ("refused", "crashed", "sandbox_exited", "cancelled", "error"):
         return ""
+    if outcome == "error":
+        return f"cell {number(entry.event, 'cell')}: " + fill(result, "{error_type}: {error_message}\n")
     said = f"cell {number(entry.event, 'cell')}: " + fill(result, "{refusal}\n" if word(result, "refusal") else "{status}\n")
     if decides == "timeout" and "timeout_s" in entry.event.get("arguments", {}):
         said += "  setting: timeout_s of the call\n"
@@ -181,7 +191,7 @@ def why_other(book, entry):
 
 
 def why(book, cell):
-    """Each refusal, limit and denial: what, why, and the setting that decides; None if there is no cell with this number. cell:
+    """Each error, refusal, limit and denial: what, why, and the setting that decides; None if there is no cell with this number. cell:
     only of those and of what came while they ran; 0: of all."""
     last, said, found = None, "", cell == 0
     for entry in book.entries:
@@ -193,4 +203,4 @@ def why(book, cell):
             said += why_cell(book, entry) if entry.is_cell() else why_other(book, entry)
     if not found:
         return None
-    return said or "Nothing that the record knows of was refused or limited; errors of the code are in its output.\n"
+    return said or "Nothing that the record knows of failed, or was refused or limited.\n"

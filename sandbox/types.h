@@ -115,7 +115,7 @@ struct egress_row {
 struct egress_policy {
     struct egress_row rows[EGRESS_ROWS];
     unsigned count;
-    bool ask;         /* the server may ask the user for more; the egress proxy ignores it */
+    bool ask;         /* the server may ask the user for more */
     bool any_address; /* names may lead into the user's network, but to no metadata service */
     const char *flag; /* "--allow-host": the option that a refusal names; borrowed */
 };

@@ -208,8 +208,9 @@ static void describe_workspace(const struct tools *tools, struct buf *out)
     if (spec->cow && spec->workspace) {
         buf_appendf(
             out,
-            " (a copy-on-write view of %s. Changes reach it only by apply_changes, when the user "
-            "asks; list_changes shows them. Until then, say so; what is not applied %s%s)",
+            " (a copy of the user's directory %s: call apply_changes when the user wants the "
+            "changes there, and until then tell the user that they are not; list_changes shows "
+            "them; what is not applied %s%s)",
             word_show(spec->workspace, strlen(spec->workspace), path, sizeof path),
             spec->store                ? "stays for the next server"
             : box_store_is_taken(spec) ? "is gone when this server exits, because another server "
@@ -220,12 +221,12 @@ static void describe_workspace(const struct tools *tools, struct buf *out)
         return;
     }
     if (spec->workspace) {
-        buf_appendf(
-            out,
-            " (the user's directory %s, where the user finds the files; do not change settings of "
-            "other programs in it, such as .git/hooks and .vscode; git cannot replace them either: "
-            "after a checkout or merge, check git status before you commit)",
-            word_show(spec->workspace, strlen(spec->workspace), path, sizeof path));
+        buf_appendf(out,
+                    " (the user's directory %s, where the user finds the files; .git/hooks, "
+                    ".vscode and the like are read-only, also for git: after a checkout or merge, "
+                    "check git "
+                    "status)",
+                    word_show(spec->workspace, strlen(spec->workspace), path, sizeof path));
         return;
     }
     buf_appendf(out, " (%s, gone when this server exits; ",
@@ -255,16 +256,15 @@ json_t *describe_server(void *ctx)
     }
     (void)buf_appendf(
         &text,
-        "Runs Python in a sandbox on this machine: %s; no files of the host except the workspace "
-        "%s, which is the current directory",
+        "Runs Python in a sandbox on this machine: %s; no files of the user except in the "
+        "workspace %s, which is the current directory",
         network, tools->config.spec->paths.work);
     (void)describe_workspace(tools, &text);
     (void)buf_appendf(
         &text,
-        "%s. Variables, imports and files persist between calls of the same session. Work in small "
-        "steps and check each result; its last line gives the outcome of the call and the state of "
-        "the session.\n",
-        tools->config.spec->mount_count > 0 ? ", and the user's directories listed below" : "");
+        "%s. Variables, imports and files stay for the later calls of a session. Work in small "
+        "steps and check each result: its last line gives the outcome of the call.\n",
+        tools->config.spec->mount_count > 0 ? ", and in the directories listed below" : "");
     (void)data_list(tools->config.spec, &text);
     (void)describe_python(tools, &text);
     if (tools->installs) {

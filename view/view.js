@@ -265,7 +265,8 @@
     const style = "<style>" + css + "</style>"; /* in which there is no "<" */
     if (origin === "null") { /* no nodes can be given to a frame of another origin, nor can its height be read */
       frame.srcdoc = page(STILL, style + written(nodes));
-      frame.style.height = "240px";
+      const lines = nodes.querySelectorAll("tr,p,li,h1,h2,h3,h4,h5,h6,br,hr,pre,div").length + nodes.textContent.split("\n").length / 4;
+      frame.style.height = Math.min(Math.max(Math.ceil(24 * lines), 72), 720) + "px";
       return frame;
     }
     frame.addEventListener("load", () => {
@@ -426,7 +427,7 @@
       if (file.size) code.append(make("span", {}, " " + size(file.size)));
       return code;
     });
-    const others = rest.filter((text) => !/^(vars|files):/.test(text));
+    const others = rest.filter((text) => !/^(vars|files):|^(wait|stop): \{|^until it ends, |^for longer work send |^to (take this|have its files) back: /.test(text));
     const element = make("footer", { class: "foot" }, names("variables", variables), names("files", files),
       ...others.map((text) => put(make("p"), text)));
     return element.childNodes.length ? element : null;
@@ -524,7 +525,7 @@
   const SIGN_NAMES = { "+": ["new", "new"], "~": ["edit", "changed"], "-": ["gone", "removed"] };
 
   function mark(text) {
-    return put(make("span", { class: /changed by you|conflict/.test(text) ? "mark bad" : "mark" }), text);
+    return put(make("span", { class: /changed by the user|conflict/.test(text) ? "mark bad" : "mark" }), text);
   }
 
   function diff(lines) {

@@ -93,6 +93,7 @@ static int write_config(const struct egress_proxy *egress, int fd, struct fail *
     }
     config = (struct egress_config){.row_count = policy->count, .filter_count = filter.count};
     config.any_address = policy->any_address;
+    config.ask = policy->ask;
     (void)snprintf(config.flag, sizeof config.flag, "%s", policy->flag);
     memcpy(config.rows, policy->rows, sizeof config.rows);
     for (unsigned i = 0; i < policy->count; i++) {

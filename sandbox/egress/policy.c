@@ -354,7 +354,8 @@ int policy_find(const struct egress_policy *policy, const struct target *target,
     }
     list_hosts(policy, hosts, sizeof hosts);
     event_set(ret_event, EGRESS_REFUSED_HOST, target,
-              "is not an allowed host (%s); the user can allow it: %s %.100s", hosts, policy->flag,
+              "is not an allowed host (%s); the user can allow it%s: %s %.100s", hosts,
+              policy->ask ? " when asked, or at the start" : "", policy->flag,
               target_print(target, name));
     return -1;
 }

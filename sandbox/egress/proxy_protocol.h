@@ -27,6 +27,7 @@ void known_of_text(const char *text, const char *name, struct egress_known *ret_
 struct egress_config {
     struct egress_resolvers resolvers;
     bool any_address;
+    bool ask;
     unsigned row_count;
     struct egress_row rows[EGRESS_ROWS];
     struct egress_known known[EGRESS_ROWS];

@@ -253,9 +253,9 @@ static int add(struct box_spec *spec, const struct box_mount *mount,
         return r;
     }
     if (spec->mount_count == BOX_MOUNTS) {
-        return fail_refuse(ret_fail, E2BIG,
-                           "--mount accepts at most %d directories; name only those that you need",
-                           BOX_MOUNTS);
+        return fail_refuse(
+            ret_fail, E2BIG,
+            "--mount accepts at most %d directories; name only those that are needed", BOX_MOUNTS);
     }
     struct box_mount *added = &spec->mounts[spec->mount_count++];
     *added = *mount;
@@ -318,7 +318,7 @@ static int check_directory(const char *path, bool writable, bool may_home, struc
 {
     if (directory_is_home(path) && !writable && !may_home) {
         return refuse(ret_fail, path,
-                      "it is your home directory, with your keys and passwords; name a directory "
+                      "it is the home directory, with keys and passwords; name a directory "
                       "in it, or add --mount-home",
                       "");
     }

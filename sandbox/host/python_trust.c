@@ -27,9 +27,9 @@ static int known_check_size(const char *directory, struct fail *ret_fail)
         "the interpreter's directory %.300s is %s, so code could read too much: name "
         "another interpreter with --python PATH",
         directory,
-        is_home                                 ? "your home directory"
+        is_home                                 ? "the home directory"
         : strstr(why.text, "whole file system") ? "the whole file system"
-                                                : "a parent of your home directory");
+                                                : "a parent of the home directory");
 }
 
 /* Where a system's packages install whole interpreters. Ordinary users cannot write there. */

@@ -486,6 +486,7 @@ void zygote_content(const struct box_spec *spec, const struct box_packages *pack
         {spec->scratch != NULL, "container"},
         {spec->cow, "cow"},
         {spec->cow && spec->store, "cow-store"},
+        {spec->egress && spec->egress->ask, "ask-host"},
         {spec->seed != NULL, "seed="},
     };
     *content = (struct plan_content){

@@ -161,8 +161,10 @@ static int step_seccomp(struct child *child, const struct plan_step *)
     return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
 }
 
-static int step_execute(struct child *, const struct plan_step *step)
+/* What code makes in the user's directory is for a group that the user shares it with. */
+static int step_execute(struct child *child, const struct plan_step *step)
 {
+    (void)umask((child->umask & S_IWGRP) | S_IWOTH);
     const char *const argv[] = {step->source ? step->source : "sandpiper-init", NULL};
     static const char *const envp[] = {NULL};
     return (int)syscall(SYS_execveat, CHILD_PROGRAM_FD, "", argv, envp, AT_EMPTY_PATH);
@@ -177,10 +179,10 @@ void child_leave_memory_out_of_cores(void)
  * keys of the user's file systems and tickets, session-keyring(7). Where the kernel or a
  * container's filter has no keyctl(2), or the user's key quota is used up, the guest's filter still
  * refuses the call. */
-static int step_session(struct child *, const struct plan_step *)
+static int step_session(struct child *child, const struct plan_step *)
 {
     enum { JOIN_SESSION_KEYRING = 1 };
-    (void)umask(022);
+    child->umask = umask(022);
     child_leave_memory_out_of_cores();
     if (syscall(SYS_keyctl, JOIN_SESSION_KEYRING, NULL, 0, 0, 0) < 0 && errno != ENOSYS &&
         errno != EPERM && errno != EACCES && errno != EDQUOT) {

@@ -14,6 +14,7 @@ struct child {
     int output_fd;   /* -1: init opens the directory by its path, or there is none */
     pid_t terminals; /* the process that makes them */
     struct child_layers layers;
+    mode_t umask;      /* the server's, which is the user's */
     bool without_proc; /* whether a new one was refused and the plan continued */
     struct box_protected found;
 };

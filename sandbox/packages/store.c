@@ -201,7 +201,7 @@ static int open_own(int parent_fd, const char *name, const char *path, mode_t ma
         return refuse(ret_fail, path, "belongs to another user");
     }
     if (st.st_mode & (S_IWGRP | S_IWOTH)) {
-        return refuse(ret_fail, path, "is writable by others: name a directory of your own");
+        return refuse(ret_fail, path, "is writable by others");
     }
     if ((st.st_mode & make) != make && fchmod(fd, (st.st_mode | make) & 07777) < 0) {
         return fail_set(ret_fail, errno, "cannot change the mode of the directory %s", path);
@@ -355,7 +355,7 @@ int packages_open(struct box_packages *packages)
             char text[FAIL_TEXT + 128];
             (void)fail_set(&packages->error, 0, "no package directory: %s%s",
                            fail_describe(&why, text, sizeof text),
-                           r == -ECHILD ? "" : "; name a directory of yours with --cache DIR");
+                           r == -ECHILD ? "" : "; the user can name another one with --cache DIR");
             log_warn("sandbox", "%s", packages->error.text);
         }
     }

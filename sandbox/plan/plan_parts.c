@@ -317,7 +317,8 @@ void plan_set_environment(struct plan *plan, const struct box_spec *spec,
             plan->envp[n++] = fixed[i];
         }
         if (!spec->egress) {
-            plan->envp[n++] = "PIP_NO_INDEX=1"; /* it would retry for some seconds */
+            plan->envp[n++] = "PIP_NO_INDEX=1";             /* they would retry for some seconds, */
+            plan->envp[n++] = "npm_config_fetch_retries=0"; /* or a minute */
         }
     }
     if (plan->cow) {

@@ -13,6 +13,8 @@ enum change_flags {
     CHANGE_BARE = 2,       /* it lies in a git repository without .git, see refused.h */
     CHANGE_UNREADABLE = 4, /* its content could not be read */
     CHANGE_NOT_DONE = 8,   /* of a discard: error */
+    CHANGE_MOVED = 64,     /* the server's own: a line says that a directory was moved with it */
+    CHANGE_RAW = 32,       /* its part of the patch is not UTF-8, so no result can show it */
     CHANGE_INVISIBLE = 16, /* it adds characters that are not seen, or change how others are */
 };
 
@@ -28,6 +30,7 @@ struct change_record {
     uint64_t bytes;    /* of the file, or of what it was */
     uint64_t patch_at; /* where its part of the patch is, in CHANGE_PATCH_NAME; size 0: none */
     uint64_t patch_size;
+    uint64_t hash;         /* of what is new or gone; 0: unknown, or neither. Only to compare it */
     uint32_t target_bytes; /* of a symlink's target, which follows the path with a NUL; 0: none */
     uint32_t reserved;
     char path[]; /* relative to the workspace */

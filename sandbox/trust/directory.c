@@ -351,12 +351,12 @@ int directory_check(const char *flag, const char *path, bool writable, struct fa
     if (is_home && writable) {
         return refuse(
             ret_fail, flag, path,
-            "it is your home directory, with keys, passwords and programs; name a directory in it");
+            "it is the home directory, with keys, passwords and programs; name a directory in it");
     }
     for (unsigned i = 0; i < 2 && !is_home; i++) {
         if (homes.paths[i][0] && overlap_enters(homes.paths[i], path)) {
             return refuse(ret_fail, flag, path,
-                          "it contains your home directory; name the directory with the data");
+                          "it contains the home directory; name the directory with the data");
         }
     }
     if (writable && is_system(path)) {

@@ -73,8 +73,8 @@ static int fill(const struct box_spec *spec, struct box_store *store, struct fai
     if (r == -EPERM) {
         return fail_refuse(
             ret_fail, EPERM,
-            "--cow-store %.300s: other users could change it; name a directory of your "
-            "own that only you can write to",
+            "--cow-store %.300s: other users could change it; name a directory that only "
+            "its owner can write to",
             parent);
     }
     if (r >= 0 && flock(store->fd, LOCK_EX | LOCK_NB) < 0) {

@@ -271,7 +271,7 @@ class Stress:
 
     def check_status(self, session, call, result):
         status, found = result.status, FOUND.search(result.output)
-        notices, pending = (status.field("before") or "").split("; "), session.pending
+        notices, pending = (status.field("since the last result") or "").split("; "), session.pending
         for notice in notices:
             if notice and not notice.startswith(MADE_WAY):
                 session.pending |= pending  # one slow restore may follow another
@@ -367,7 +367,7 @@ class Stress:
             session.pending = True
             session.forget_steps()
         else:
-            expect(re.match("kept|reset, then kept", state), "an unknown state")
+            expect(re.match("kept|reset before the code", state), "an unknown state")
             expect(not died or "interrupted" in state, "kept in spite of a death")
             if found:
                 session.made(int(found[1]), int(found[2]), "restore" in call.arguments)

@@ -256,7 +256,7 @@ class Sequence:
         if not job and not session.steps:
             return
         result, lines = self.call(code="print('v', v)", undo=True, session=session.name, wait_s=WAIT_S)
-        expect(not result.is_error and "(undo)" in result.text, "not undone")
+        expect(not result.is_error and ": back to the state " in result.text, "not undone")
         if job:
             expect(job.whole or job.number in self.announced, "it does not say that it has stopped the job")
             session.job = None

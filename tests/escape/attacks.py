@@ -262,7 +262,7 @@ INHERITED = [
            "print(sorted(n for n in names if not n.startswith(('PYTHON', 'OMP', 'OPENBLAS', 'MKL', "
            "'NUMEXPR', 'VECLIB')) and n not in {'PATH', 'HOME', 'USER', 'LOGNAME', 'SHELL', 'LANG', "
            "'TMPDIR', 'TERM', 'MPLBACKEND', 'VIRTUAL_ENV', 'LC_CTYPE', '_', 'PWD', 'SHLVL', "
-           "'PIP_NO_INDEX', 'SANDPIPER_PYTHON', 'SANDPIPER_INSTALL', 'CHOKIDAR_USEPOLLING', 'WATCHPACK_POLLING', "
+           "'PIP_NO_INDEX', 'npm_config_fetch_retries', 'SANDPIPER_PYTHON', 'SANDPIPER_INSTALL', 'CHOKIDAR_USEPOLLING', 'WATCHPACK_POLLING', "
            "'WATCHFILES_FORCE_POLLING', 'GRPC_ENABLE_FORK_SUPPORT', 'ASAN_OPTIONS'}))",
            r"\[\]"),
     # Without Landlock code can find the pipes of a session that is being opened.

@@ -131,7 +131,7 @@ class Forged(Case):
             self.assert_ok(self.server.finish_call(reset))
         alive = self.server.python("print(os.getpid(), os.getppid())", session="other")
         self.assert_prints(alive, f"{other} {zygote}")
-        self.assertIsNone(alive.status.field("before"), alive.text)
+        self.assertIsNone(alive.status.field("since the last result"), alive.text)
         self.assert_others_live()
 
 

@@ -200,6 +200,12 @@ class Lines(GuestCase):
             self.assertEqual(left.value, "[]", code)
         self.assertEqual(self.interrupted("x = 1\n!sleep %s" % mark).where()[1:], ("2", "!sleep " + mark))
 
+    def test_an_interrupt_names_the_network_that_is_not_there(self):
+        curl = "curl() { sleep 60; }; curl http://example.invalid"
+        for code in ("!" + curl, "%%bash\ntrue\n" + curl, "lines = !" + curl, "import subprocess\nsubprocess.run(['/bin/sh', '-c', %r])" % curl):
+            self.assertIn("no network access", self.interrupted(code).hint or "", code)
+        self.assertIsNone(self.interrupted("!sleep 60").hint)
+
     def test_a_background_process_stays(self):
         self.run_ok("!sleep 60 >/dev/null 2>&1 & echo $! > pid")
         self.assertEqual(self.run_ok("!kill -0 $(cat pid) && echo alive; kill $(cat pid)").out, "alive\n")

@@ -252,11 +252,13 @@ class Outcomes(GuestCase):
         self.assert_hint("raise NewConnectionError('x: [Errno 101] Network is unreachable')", "no network access")
 
     def test_commands_that_need_a_network(self):
-        for line in ("curl -sS http://example.invalid || exit 6", "cd . && git clone https://example.invalid/a.git; exit 128", "X=1 timeout 9 /usr/bin/wget x.invalid; exit 4"):
+        for line in ("curl -sS http://example.invalid || exit 6", "cd . && git clone https://example.invalid/a.git; exit 128", "X=1 timeout 9 /usr/bin/wget x.invalid; exit 4",
+                     "pip download x; exit 1", "python3 -m pip wheel x; exit 1"):
             self.assertIn("exited with status", self.session.run("!" + line).note)
             self.assertIn("no network access", self.session.run("!" + line).note)
             self.assertIn("no network access", self.session.run("%%bash\ntrue\n" + line).note)
             self.assert_hint("import subprocess as s\ns.run(%r, shell=True, check=True, capture_output=True)" % line, "no network access")
+        self.assert_hint("import subprocess as s\ns.run('curl() { sleep 9; }; curl x.invalid', shell=True, timeout=.2)", "no network access")
         self.assertIn("nothing listens", self.session.run("!curl http://localhost:9; exit 7").note)
         self.assertIn("nothing listens", self.session.run("!true; curl -s http://localhost:9").note)
         self.assertNotIn("listens", self.session.run("!curl -s http://localhost:9; false").note)

@@ -31,6 +31,13 @@ class Reports(GuestCase):
         ):
             self.assertEqual(sorted(self.run_ok(code).variables()), sorted(expected), code)
 
+    def test_variables_that_are_bound_to_a_new_object_in_the_old_ones_place(self):
+        self.run_ok("class A: pass\nn, t, a = 1000, 'text', A()")
+        self.assertEqual(self.run_ok("for i in range(4):\n    n = n + 1000; t = t + 'x'; a = None; a = A()").variables(),
+                         ["~n int", "~t str 8", "~a A", "+i int"])
+        self.assertEqual(self.run_ok("n, t, a, i; a.x = 1").variables(), [])
+        self.assertEqual(self.run_ok("import sys; sys.getrefcount(a)").value, "2", "nothing else holds it")
+
     def test_many_variables_are_counted(self):
         reply = self.run_ok("for i in range(500): globals()['n%d' % i] = i")
         self.assertEqual((len(reply.variables()), reply.vars_more), (20, "481"))
@@ -53,6 +60,8 @@ class Reports(GuestCase):
         self.assertEqual(self.run_ok(write % ("edited_a", "1") + "\nimport edited_a").all("note"), [])
         again = "import os, shutil\nshutil.copy2('edited_a.py', 'copy'); os.remove('edited_a.py'); os.rename('copy', 'edited_a.py')"
         self.assertEqual(self.run_ok(again).all("note"), [], "as an undo brings it back")
+        self.run_ok("os.utime('edited_a.py', (1, 1))")
+        self.assertEqual(self.session.run("1 / 0").all("note"), [], "the same content at another time")
         notes = self.run_ok(write % ("edited_a", "22") + "\nedited_a.f()").all("note")
         self.assertEqual(len(notes), 1)
         self.assertIn("`edited_a.py` was changed after its import", notes[0])

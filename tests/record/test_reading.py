@@ -6,6 +6,7 @@ import os
 import pathlib
 import random
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -108,6 +109,45 @@ class Fates(Case):
             events += [event("cell", **of, code="x", arguments={}), event("result", **of, outcome=outcome, state=state)]
         self.assertEqual([entry.fate for entry in self.read(*events).entries if entry.is_cell()],
                          [book.LIVE, book.LIVE, book.UNDONE, book.GONE, book.CUT, book.LIVE])
+
+
+class Forms(Case):
+    def cells(self, *codes, **result):
+        of = [{"call": number, "session": "default", "cell": number} for number in range(1, len(codes) + 1)]
+        return [one for each, code in zip(of, codes) for one in (
+            event("cell", **each, code=code, arguments={}),
+            event("result", **each, **{"outcome": "ok", "state": "kept", "duration_ms": 1500, **result}))]
+
+    def test_code_is_as_it_ran(self):
+        sent = ("```python\nx = 1\n```", "~~~\nx = 2\n~~~\n", "  x = 3\n  y = 3", "x = 4\r\ny = 4\r\n", "```\nx = 5\n``` and more", 's = """\n```\n"""')
+        read = self.read(*self.cells(*sent))
+        ran = ["x = 1", "x = 2", "x = 3\ny = 3", "x = 4\ny = 4\n", sent[4], sent[5]]
+        cells = json.loads(export.notebook(read, None)[0])["cells"]
+        self.assertEqual([(cell["source"], cell["execution_count"]) for cell in cells if cell["cell_type"] == "code"], list(zip(ran, range(1, 7))))
+        script = export.script(read, None)[0]
+        compile(script, "", "exec")
+        for code in ran[:4] + ran[5:]:
+            self.assertIn(f"\n{code}\n", script)
+
+    def test_an_interrupted_cell_ends_in_a_notebook_too(self):
+        read = self.read(*self.cells("x = 9\nwhile True: pass", outcome="timeout", state="interrupted"))
+        cell, = [cell for cell in json.loads(export.notebook(read, None)[0])["cells"] if cell["cell_type"] == "code"]
+        names = {}
+        with self.assertRaises(KeyboardInterrupt):
+            exec(cell["source"], names)
+        self.assertIn("signal.ITIMER_REAL, 1.5)\n", cell["source"])
+        self.assertEqual((names["x"], signal.getitimer(signal.ITIMER_REAL)), (9, (0, 0)))
+        self.assertEqual(cell["metadata"], {"tags": ["raises-exception"]})
+
+    def test_an_edit_is_shown(self):
+        read = self.read(event("write", tool="write_file", arguments={"path": "a", "old_text": "one\ntwo", "new_text": "three"}))
+        for text in (show.show(read, colours=False), export.markdown(read, None)[0], export.script(read, None)[0]):
+            self.assertRegex(text, "- one\n.*- two\n.*[+] three\n")
+
+    def test_errors_have_a_reason_and_empty_files_none(self):
+        error = {"outcome": "error", "error_type": "ValueError", "error_message": "first\nand second"}
+        self.assertEqual(show.why(self.read(*self.cells("x", **error)), 0), "cell 1: ValueError: first\\nand second\n")
+        self.assertEqual(show.verdict(self.read(b"").reading), ("the file is empty: no record\n", False))
 
 
 class Hostile(Case):

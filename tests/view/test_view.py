@@ -143,7 +143,7 @@ class One(Looked):
                 {"args": args, "before": before, "tool": "list_changes", "input": {}, "evaluate": [rows, "[...document.querySelectorAll('.add')].map((e) => e.textContent).join('|')"]},
                 {"args": args, "before": before[:1], "tool": "apply_changes", "input": {}})
             self.assertEqual(listed["evaluated"], [
-                "changed a.txt +2 -1 also changed by you|removed old.py|new .vscode/settings.json 2 B only if named: .vscode"
+                "changed a.txt +2 -1 also changed by the user|removed old.py|new .vscode/settings.json 2 B only if named: .vscode"
                 '|new bin 256 B binary, 256 bytes, not in this patch|new "new <b>.py" 31 B', "+a|+B|+{}|+--- a|++++ b|+<script>x</script>"])
             for words in ("applied 3 of 5", "changed\na.txt", "not applied\nkept: ", ".vscode\nnot applied\nother programs"):
                 self.assertIn(words, applied["found"]["text"])

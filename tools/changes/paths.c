@@ -11,6 +11,7 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/own.h"
+#include "base/path.h"
 #include "base/quote.h"
 #include "base/word.h"
 #include "sandbox/sandbox.h"
@@ -362,28 +363,19 @@ bool changes_paths_have(const struct changes_paths *paths, const char *path)
     return paths->count == 0 || i < paths->count;
 }
 
-static size_t cache_of(const char *path)
+bool changes_paths_is_there(const struct changes_paths *paths, size_t index)
 {
-    static const char *const caches[] = {
-        "__pycache__", ".pytest_cache",      ".mypy_cache",  ".ruff_cache", ".hypothesis", ".tox",
-        ".nox",        ".ipynb_checkpoints", "node_modules", ".venv",       "venv"};
-    size_t size = 0;
-    for (const char *at = path; *at && size == 0; at += *at == '/') {
-        size_t length = strcspn(at, "/");
-        for (unsigned i = 0; i < sizeof caches / sizeof *caches; i++) {
-            if (strlen(caches[i]) == length && strncmp(at, caches[i], length) == 0) {
-                size = (size_t)(at - path) + length;
-            }
-        }
-        at += length;
-    }
-    return size;
+    const char *path = paths->at[index];
+    int root_fd = paths->ignored ? paths->ignored->fd : -1;
+    defer_close int fd =
+        root_fd < 0 || !path[0] ? -EBADF : fd_open_beneath(root_fd, path, O_PATH | O_NOFOLLOW);
+    return fd != -ENOENT && fd != -ENOTDIR;
 }
 
 enum changes_left changes_paths_left(const struct changes_paths *paths, const char *path,
                                      uint32_t mode, size_t *ret_size)
 {
-    size_t cache = cache_of(path);
+    size_t cache = path_cache_size(path);
     size_t size = cache ? cache : ignored_find(paths->ignored, path, S_ISDIR(mode));
     for (size_t i = 0; size > 0 && i < paths->count; i++) {
         if (strncmp(paths->at[i], path, size) == 0 &&

@@ -29,6 +29,9 @@ void changes_paths_done(struct changes_paths *paths);
 /* Whether the changed path is one of them or in one. */
 bool changes_paths_have(const struct changes_paths *paths, const char *path);
 
+/* Whether the user has something at this path, under which nothing has changed. */
+bool changes_paths_is_there(const struct changes_paths *paths, size_t index);
+
 /* What is left out unless it is named: a directory that tools fill and can fill again, and what the
  * user's .gitignore files ignore. */
 enum changes_left { CHANGES_LEFT_NONE, CHANGES_LEFT_CACHE, CHANGES_LEFT_IGNORED };

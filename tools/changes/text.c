@@ -62,6 +62,14 @@ static void append_what(struct buf *out, const struct change_record *record)
     }
 }
 
+bool changes_is_refused(const struct changes_view *view, const struct change_record *record,
+                        struct refused *ret)
+{
+    return view->rules &&
+           refused_find(view->rules, record->path, record->flags & CHANGE_BARE,
+                        (const char *const *)view->paths->at, view->paths->count, ret);
+}
+
 static void append_facts(struct buf *out, const struct change_record *record)
 {
     if (record->sign != '-') {
@@ -79,11 +87,8 @@ static void append_marks(struct buf *out, const struct changes_view *view,
     uint32_t flags = record->flags;
     buf_append_text(out, flags & CHANGE_UNREADABLE ? " (not readable)" : "");
     buf_append_text(out, flags & CHANGE_INVISIBLE ? " (adds invisible characters)" : "");
-    buf_append_text(out, flags & CHANGE_IN_DIR ? " (also changed by you)" : "");
-    const char *const *named = (const char *const *)view->paths->at;
-    size_t count = view->paths->count;
-    if (view->rules && refused_find(view->rules, record->path, record->flags & CHANGE_BARE, named,
-                                    count, &refused)) {
+    buf_append_text(out, flags & CHANGE_IN_DIR ? " (also changed by the user)" : "");
+    if (changes_is_refused(view, record, &refused)) {
         char name[LIMIT_PATH_BYTES];
         (void)snprintf(name, sizeof name, "%.*s", (int)refused.size, record->path);
         buf_append_text(out, " (only if named: ");
@@ -155,16 +160,18 @@ static bool walk_next(const struct changes_view *view, struct walk *walk)
     }
 }
 
+/* Whether it has no line of its own. */
 static bool is_left(const struct changes_view *view, const struct change_record *record)
 {
     size_t size = 0;
-    return changes_paths_left(view->paths, record->path, record->mode, &size) != CHANGES_LEFT_NONE;
+    return record->flags & CHANGE_MOVED ||
+           changes_paths_left(view->paths, record->path, record->mode, &size) != CHANGES_LEFT_NONE;
 }
 
 static void note_all_shown(const struct changes_view *view)
 {
     for (struct walk walk = {}; walk_next(view, &walk);) {
-        note_shown(view, walk.at, !is_left(view, walk.at));
+        note_shown(view, walk.at, walk.at->flags & CHANGE_MOVED || !is_left(view, walk.at));
     }
 }
 
@@ -226,7 +233,7 @@ static void append_changes(struct lines *lines, const struct changes_view *view)
         if (!left) {
             append_change(lines, view, walk.at);
         }
-        note_shown(view, walk.at, !left && lines->left_out == 0);
+        note_shown(view, walk.at, walk.at->flags & CHANGE_MOVED || (!left && lines->left_out == 0));
     }
 }
 
@@ -235,6 +242,10 @@ int changes_text_list(const struct changes_view *view, struct buf *out)
     struct lines lines = {.out = out, .begin = buf_size(out)};
     size_t unchanged = 0;
     lines_append_unchanged(&lines, view->paths, changes_view_have, view, &unchanged);
+    int r = changes_text_moves(view, &lines);
+    if (r < 0) {
+        return r;
+    }
     append_changes(&lines, view);
     append_count(out, changes_count(view->records, view->size));
     append_left(out, view);
@@ -271,9 +282,17 @@ static size_t append_names(struct buf *out, const struct changes_view *view, con
     return list.count;
 }
 
+static bool is_raw(const struct change_record *record, uint64_t *)
+{
+    return record->flags & CHANGE_RAW;
+}
+
 /* Whether the file's part of the patch has no space; else takes it. */
 static bool is_too_long(const struct change_record *record, uint64_t *space)
 {
+    if (record->flags & CHANGE_RAW) {
+        return false;
+    }
     bool fits = record->patch_size <= *space;
     *space -= fits ? record->patch_size : 0;
     return !fits;
@@ -284,7 +303,7 @@ static bool is_not_in_patch(const struct change_record *record, uint64_t *)
     return record->patch_size == 0;
 }
 
-static bool is_also_yours(const struct change_record *record, uint64_t *)
+static bool is_also_the_users(const struct change_record *record, uint64_t *)
 {
     return record->flags & CHANGE_IN_DIR;
 }
@@ -298,7 +317,8 @@ int changes_text_patch(const struct changes_view *view, changes_patch_fn read, v
     int r = 0;
     note_all_shown(view);
     for (struct walk walk = {}; r == 0 && walk_next(view, &walk);) {
-        if (!is_left(view, walk.at) && !is_too_long(walk.at, &space) && walk.at->patch_size > 0) {
+        bool is_text = !is_left(view, walk.at) && !(walk.at->flags & CHANGE_RAW);
+        if (is_text && !is_too_long(walk.at, &space) && walk.at->patch_size > 0) {
             r = read(arg, walk.at->patch_at, (size_t)walk.at->patch_size, out);
         }
     }
@@ -306,9 +326,11 @@ int changes_text_patch(const struct changes_view *view, changes_patch_fn read, v
     lines_append_unchanged(&lines, view->paths, changes_view_have, view, &unchanged);
     append_count(out, changes_count(view->records, view->size));
     append_left(out, view);
-    append_names(out, view, "also changed by you, which the patch would take back", is_also_yours);
+    append_names(out, view, "also changed by the user, which the patch would take back",
+                 is_also_the_users);
     append_names(out, view, "not in a patch", is_not_in_patch);
-    if (append_names(out, view, "not shown, too long", is_too_long) > 0) {
+    size_t hidden = append_names(out, view, "not shown, as it is not UTF-8", is_raw);
+    if (append_names(out, view, "not shown, too long", is_too_long) + hidden > 0) {
         buf_appendf(out, "; the whole patch: %s", view->patch_path);
     }
     return buf_append_text(out, "]\n");
@@ -407,7 +429,7 @@ json_t *changes_text_parts(const struct changes_view *view, changes_patch_fn rea
     for (struct walk walk = {}; r == 0 && walk_next(view, &walk);) {
         OWNED(buf_done) struct buf line = BUF_EMPTY;
         OWNED(buf_done) struct buf patch = BUF_EMPTY;
-        if (is_left(view, walk.at)) {
+        if (is_left(view, walk.at) && !(walk.at->flags & CHANGE_MOVED)) {
             continue;
         }
         r = append_line(&line, view, walk.at);

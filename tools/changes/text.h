@@ -24,7 +24,11 @@ struct changes_view {
 /* Whether a record is at path or in it. arg: const struct changes_view. */
 bool changes_view_have(const void *arg, const char *path);
 
-/* One line for each change, and how many there are. */
+/* Whether the change is applied only if a path is named. *ret: which, and why. */
+bool changes_is_refused(const struct changes_view *view, const struct change_record *record,
+                        struct refused *ret);
+
+/* One line for each change, or for each directory that was moved, and how many there are. */
 int changes_text_list(const struct changes_view *view, struct buf *out);
 
 /* Appends bytes of the whole patch. 0 or -errno. */
@@ -102,6 +106,9 @@ struct lines {
 };
 
 bool lines_have_space(const struct lines *lines, size_t size);
+/* Appends a line for each directory that was moved as a whole, and marks its records with
+ * CHANGE_MOVED. */
+int changes_text_moves(const struct changes_view *view, struct lines *lines);
 /* Whether no line fits any more: then counts one, which need not be made. Code chooses how many
  * there are. */
 bool lines_leave_out(struct lines *lines);

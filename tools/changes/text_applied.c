@@ -113,12 +113,12 @@ static const char *error_text(int error)
     case EPERM:
         return "the user may not read or write it";
     case EROFS:
-        return "your directory is read-only";
+        return "the user's directory is read-only";
     case ENOTDIR:
     case ELOOP:
-        return "a parent of this path is not a directory in your project";
+        return "a parent of this path is not a directory in the user's directory";
     case ENAMETOOLONG:
-        return "name too long for your file system";
+        return "name too long for the file system of the user's directory";
     case EOPNOTSUPP: /* attributes_copy() */
         return "not applied: its access control list or extended attributes cannot be kept";
     default:
@@ -131,12 +131,13 @@ static const char *reason_of(const struct apply_item *item)
     static const char *const reasons[APPLY_STATUS_COUNT] = {
         [APPLY_TO_DO] = "not reached; call apply_changes again",
         [APPLY_CONFLICT] =
-            "conflict: you changed this file after the sandbox did; list_changes with diff shows "
-            "both versions; discard this path to have yours in the workspace, and make the "
+            "conflict: the user changed this file after the sandbox did; list_changes with diff "
+            "shows "
+            "both versions; discard this path to have the user's in the workspace, and make the "
             "change again there",
         [APPLY_BUSY] = "is being written; apply it when that has ended",
         [APPLY_ODD] = "not a regular file, directory or symlink",
-        [APPLY_FULL] = "directory kept: it contains other files of yours",
+        [APPLY_FULL] = "directory kept: it contains other files of the user's",
         [APPLY_WRITTEN] = "another process has it open for writing; apply it when that has ended",
         [APPLY_LAST] =
             "kept: the changes that are not applied may have its content; apply them "
@@ -360,6 +361,11 @@ void lines_append_unchanged(struct lines *lines, const struct changes_paths *pat
         ++*ret_count;
         buf_append_text(&line, "no changes: ");
         text_append_path(&line, paths->at[i][0] ? paths->at[i] : ".");
+        buf_append_text(&line, changes_paths_is_there(paths, i) ? ""
+                               : strpbrk(paths->at[i], "*?[")
+                                   ? " (there is no such file: globs are "
+                                     "not expanded)"
+                                   : " (there is no such file)");
         buf_append(&line, "\n", 1);
         lines_append(lines, &line);
     }

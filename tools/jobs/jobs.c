@@ -91,8 +91,7 @@ unsigned job_seconds(const struct job *job)
     uint64_t ns = job->returned         ? run->end.duration_ns
                   : run->started_ns > 0 ? clock_now_ns() - run->started_ns
                                         : 0;
-    return (unsigned)((ns / CLOCK_NS_PER_MS + 500) /
-                      1000); /* a wait of 1 s ends a little earlier */
+    return clock_seconds(ns); /* a wait of 1 s ends a little earlier */
 }
 
 /* Appends the lines about jobs that have ended, which no result has said yet. */
@@ -134,7 +133,9 @@ int jobs_describe(const struct jobs *jobs, unsigned number, struct buf *text)
     const struct job *job = jobs_find(jobs, number);
     buf_appendf(text, "job %u has been running for %u s", number, job ? job_seconds(job) : 0);
     append_what_to_do(number, text);
-    return buf_append_text(text, " | \"branch\": true works beside it");
+    return buf_append_text(text,
+                           " | \"branch\": true runs beside it, with the variables "
+                           "from before it");
 }
 
 /* "[running: job 1, 25 s of at most 300 s, 212 MiB | wait: ... ]" */
@@ -156,8 +157,8 @@ static int append_status(const struct job *job, struct buf *text)
     }
     if (!run->request.fresh && !run->request.branch) {
         buf_append_text(text,
-                        " | the session belongs to the job until it ends; \"branch\": true "
-                        "works beside it");
+                        " | until it ends, other calls of this session wait; \"branch\": true "
+                        "runs beside it, with the variables from before it");
     }
     return buf_append_text(text, "]");
 }
@@ -503,7 +504,8 @@ void jobs_begin(struct jobs *jobs, struct rpc_call *call, struct run *run, const
         static const char note[] = "wait_s is ignored: the server runs with --wait off";
         run_add(run, RUN_NOTES, note, sizeof note - 1);
     }
-    run->job_limit_ms = wait_ms == FOREVER ? 0 : tools->config.max_timeout_ms;
+    bool knows = wait_ms == FOREVER || json_object_get(arguments, "timeout_s");
+    run->job_limit_ms = knows ? 0 : tools->config.max_timeout_ms;
     run->on_done = job_returned;
     run->arg = job;
     int r = sessions_run(tools->sessions, json_string_value(json_object_get(arguments, "session")),

@@ -46,7 +46,7 @@ FACT(RUN_PEAK_BYTES, "Peak resident memory of the interpreter.", "", .kind = RUN
 
 /* --- within "state: ..." --- */
 
-/* undo or restore was carried out: "back to the state after <cell 4> (undo)". */
+/* undo or restore was carried out: "undid <cell 5>: back to the state after <cell 4>". */
 FACT(RUN_BACK, "", "", .name = "went_back.text", .json = "")
 /* Nothing: by undo. */
 FACT(RUN_BACK_NAME, "The name that was restored.", "", .name = "went_back.name")
@@ -63,8 +63,8 @@ FACT(RUN_OLDER,
 
 /* Otherwise: the state before the first call, of which there are no variables. */
 FACT(RUN_LEFT_STATE, "The name of the state that it left.", "before-undo", .name = "went_back.left",
-     .line = "kept: \"{}\", restore it to take this back",
-     .otherwise = "kept: \"{}\", its files alone; restore it to have them back")
+     .line = "to take this back: restore \"{}\"",
+     .otherwise = "to have its files back: restore \"{}\"")
 FACT(RUN_NAMED_STATES, "Which name was dropped, and which are left.",
      "\"raw\" dropped, left: \"clean\"", .name = "named_states", .line = "named states: {}")
 /* "saved", "not saved", "not yet saved". */
@@ -94,7 +94,7 @@ FACT(RUN_MEMORY, "A warning: memory is short, or no checkpoint of the state can 
 FACT(RUN_WAITED, "What the call waited for before its code began.", "waited 25 s for <cell 4>",
      .name = "waited", .line = "{}")
 FACT(RUN_BEFORE, "What happened to the state since the last result.",
-     "changes after <cell 3> are lost", .name = "before", .line = "before: {}")
+     "changes after <cell 3> are lost", .name = "before", .line = "since the last result: {}")
 FACT(RUN_CAPPED, "The call asked for more than `--max-timeout`.", "3600",
      .line = "timeout_s: capped at {} s")
 FACT(RUN_NETWORK, "Remote hosts that the user has allowed or not, or will be asked about.",

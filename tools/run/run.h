@@ -149,7 +149,7 @@ struct run {
     bool cancelled;
     enum run_stop stop;
     unsigned job;          /* the number of the job that it has become; 0: none */
-    uint64_t job_limit_ms; /* the longest time limit of a job, for advice; 0: there are no jobs */
+    uint64_t job_limit_ms; /* the longest time limit of a job, for advice; 0: none is needed */
     bool supplied;         /* --auto-install has checked the imports */
     char doing[240];       /* what the run waits for; empty: nothing */
     bool gives_up;         /* an undo that waits no longer for the state to be saved */

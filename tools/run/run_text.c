@@ -77,10 +77,12 @@ static void timeout(const struct run *run, struct buf *text)
     const char *late = ended           ? "; the processes that the code waited for were ended"
                        : run->end.late ? "; the code caught the interrupt"
                                        : "";
-    const char *how = run->end.late          ? " at "
-                      : run->end.interrupted ? "; interrupted at "
-                      : run->end.stuck       ? "; stuck in native code at "
-                                             : "; ignored the interrupt at ";
+    const char *how =
+        run->end.late          ? " at "
+        : run->end.interrupted ? "; interrupted at "
+        : run->end.stuck
+            ? "; the interrupt had no effect (native code, or a SIGINT handler of the code's) at "
+            : "; ignored the interrupt at ";
     buf_appendf(text, "timeout: %g s limit%s", (double)run->request.timeout_ms / 1000, late);
     append_fact(run, RUN_WHERE, how, "", text);
 }
@@ -172,7 +174,7 @@ static void outcome(const struct run *run, struct buf *text)
         break;
     case RUN_STOPPED:
         buf_appendf(text, "stopped: job %u after %u s", run->job,
-                    (unsigned)(run->end.duration_ns / CLOCK_NS_PER_MS / 1000));
+                    clock_seconds(run->end.duration_ns));
         append_fact(run, RUN_WHERE, " at ", "", text);
         break;
     case RUN_OOM:
@@ -261,11 +263,16 @@ static void append_state(const struct run *run, struct buf *text)
     if (went_back && run->end.state == RUN_STATE_KEPT && run->end.outcome == RUN_OK) {
         return;
     }
-    buf_append_text(text, went_back                                            ? ", then "
-                          : run->was_reset && run->end.state == RUN_STATE_KEPT ? "reset, then "
-                                                                               : "");
-    if (went_back && run->end.state == RUN_STATE_RESTORED) {
-        buf_append_text(text, "restored to that state");
+    bool was_reset = run->was_reset && run->end.state == RUN_STATE_KEPT;
+    if (was_reset && run->end.outcome == RUN_OK) {
+        buf_append_text(text, "reset before the code");
+        return;
+    }
+    buf_append_text(text, was_reset ? "reset before the code; " : went_back ? "; " : "");
+    if ((was_reset || went_back) && run->end.state == RUN_STATE_KEPT) {
+        buf_append_text(text, "what the code then did is kept");
+    } else if (went_back && run->end.state == RUN_STATE_RESTORED) {
+        buf_append_text(text, "then restored to that state");
     } else {
         append_lost(run, text);
     }
@@ -369,6 +376,24 @@ static void append_line(const struct run *run, enum run_fact fact, bool *said, s
     }
 }
 
+/* What to know before the same code runs again with a longer limit. */
+static void append_advice(const struct run *run, struct buf *text)
+{
+    enum { WAITS = 20 }; /* of its time, the part in which it computes */
+    uint64_t cpu_ms = 0;
+    bool waited = has(run, RUN_CPU_MS) && !has(run, RUN_PROCESSES) &&
+                  parse_u64(run_fact(run, RUN_CPU_MS), &cpu_ms) == 0 &&
+                  cpu_ms < run->request.timeout_ms / WAITS;
+    if (waited) {
+        buf_appendf(text, " | the code only waited: it used the processor for %g s",
+                    (double)cpu_ms / 1000);
+    } else if (run->request.timeout_ms < run->job_limit_ms && !has(run, RUN_NATIVE_LOST) &&
+               !has(run, RUN_THREADS)) {
+        buf_appendf(text, " | for longer work send timeout_s (at most %g)",
+                    (double)run->job_limit_ms / 1000);
+    }
+}
+
 int run_compose_status(const struct run *run, struct buf *text)
 {
     const struct run_request *request = &run->request;
@@ -386,10 +411,8 @@ int run_compose_status(const struct run *run, struct buf *text)
     if (!has_next && run->end.outcome == RUN_TIMEOUT) {
         buf_append_text(text, " | --timeout S sets another limit");
     }
-    if (run->end.outcome == RUN_TIMEOUT && request->timeout_ms < run->job_limit_ms &&
-        !has(run, RUN_NATIVE_LOST) && !has(run, RUN_THREADS)) {
-        buf_appendf(text, " | for longer work send timeout_s (at most %g)",
-                    (double)run->job_limit_ms / 1000);
+    if (run->end.outcome == RUN_TIMEOUT) {
+        append_advice(run, text);
     }
     bool said = false;
     for (enum run_fact fact = 0; fact < RUN_FACT_COUNT; fact++) {

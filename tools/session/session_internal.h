@@ -74,6 +74,7 @@ struct session {
         struct output between; /* printed while nothing ran */
         char before[512];
         bool tells_dropped; /* before ends with a list of dropped states */
+        bool lost_steps;    /* steps of undo made way: memory was short */
         unsigned strays;    /* messages that belong to no run */
         unsigned processes; /* that were killed with a cell or with the interpreter */
         struct buf killed;  /* the commands of some of them */

@@ -91,6 +91,7 @@ static bool session_yield(struct session *session)
 {
     char name[HISTORY_NAME_BYTES];
     bool dropped = history_make_way(&session->history);
+    session->next_result.lost_steps |= dropped;
     if (!dropped && history_drop_oldest(&session->history, name)) {
         session_tell_dropped(session, name);
         dropped = true;
@@ -225,10 +226,31 @@ void session_memory_place(struct session *session, const struct box_end *end)
 
 /* --- after a run --- */
 
+/* Says in the run's result how far undo goes now, if steps made way. */
+static void session_tell_steps(struct session *session)
+{
+    struct run *run = session->current;
+    const char *before = run_fact(run, RUN_MEMORY);
+    unsigned left = session->history.steps;
+    if (!session->next_result.lost_steps) {
+        return;
+    }
+    session->next_result.lost_steps = false;
+    if (left > 0) {
+        run_addf(run, RUN_MEMORY, "%s%sundo states dropped: `undo` can take back %u call%s",
+                 before[0] ? before : "memory: ", before[0] ? "; " : "", left,
+                 left == 1 ? "" : "s");
+    } else {
+        run_addf(run, RUN_MEMORY, "%s%sundo states dropped: `undo` cannot take back any call",
+                 before[0] ? before : "memory: ", before[0] ? "; " : "");
+    }
+}
+
 void session_state_crowded(struct session *session)
 {
     struct run *run = session->current;
-    bool dropped = false;
+    bool dropped = session->next_result.lost_steps;
+    session->next_result.lost_steps = false;
     while (history_make_way(&session->history)) {
         dropped = true;
     }
@@ -292,7 +314,8 @@ void session_state_make_space(struct session *session, const struct box_message 
                  (unsigned long long)(memory.used_bytes >> 20), limit_mib);
     }
     for (unsigned n = checkpoint_steps_to_drop(&memory, session->history.steps); n > 0; n--) {
-        (void)history_make_way(&session->history);
+        session->next_result.lost_steps |= history_make_way(&session->history);
     }
+    session_tell_steps(session);
     session_keep(session);
 }

@@ -324,11 +324,11 @@ static void session_went_back(struct session *session, unsigned cell, unsigned u
         (void)snprintf(where, sizeof where, "after <cell %u>", cell);
     }
     if (name[0]) {
-        run_addf(run, RUN_BACK, "back to the state %s (restore \"%s\")", where, name);
+        run_addf(run, RUN_BACK, "restored \"%s\": back to the state %s", name, where);
     } else if (undone > 0) {
-        run_addf(run, RUN_BACK, "undid <cell %u>, back to the state %s (undo)", undone, where);
+        run_addf(run, RUN_BACK, "undid <cell %u>: back to the state %s", undone, where);
     } else {
-        run_addf(run, RUN_BACK, "back to the state %s (undo)", where);
+        run_addf(run, RUN_BACK, "undo: back to the state %s", where);
     }
     run_addf(run, RUN_BACK_NAME, "%s", name);
     session_calls_stay(session, name[0] ? LEDGER_SINCE : LEDGER_UNDO, cell);
@@ -426,8 +426,9 @@ static void session_restore_files(struct session *session)
     session->files.goal = files;
     session_went_back(session, left.cell, 0);
     run_addf(session->current, RUN_BACK,
-             "files of the state before the undo (restore \"" RUN_LEFT
-             "\"), variables stay as they are");
+             "restored \"" RUN_LEFT
+             "\": the files are those before the undo, variables stay as "
+             "they are");
     session_keep(session);
 }
 

@@ -127,6 +127,22 @@ static bool session_record(struct session *session)
     return false;
 }
 
+/* A branch beside a call that runs. */
+static void note_branch(const struct session *session)
+{
+    const struct session *parent =
+        session->branches && session->current->sent == 1 ? session_parent(session) : NULL;
+    const struct run *beside = parent ? parent->current : NULL;
+    if (beside && beside->job > 0) {
+        run_addf(session->current, RUN_NOTES,
+                 "the variables of this branch are from before job %u, which runs", beside->job);
+    } else if (beside && beside->cell > 0) {
+        run_addf(session->current, RUN_NOTES,
+                 "the variables of this branch are from before <cell %u>, which runs",
+                 beside->cell);
+    }
+}
+
 static void session_send(struct session *session)
 {
     struct run *run = session->current;
@@ -157,6 +173,7 @@ static void session_send(struct session *session)
     session_packages_fields(session, &layers, &fields);
     session_packages_sent(session);
     run->started_ns = clock_now_ns();
+    note_branch(session);
     /* Output since the last result comes before the output of this run. */
     if (!run->on_output && session->next_result.between.total > 0) {
         record_between(session);

@@ -392,6 +392,14 @@ static int check_writable(int dir_fd, const char *name)
                            : errno; /* our code for: its permissions do not let code write */
 }
 
+/* Of a new file. */
+static mode_t new_mode(void)
+{
+    mode_t mask = umask(022);
+    (void)umask(mask);
+    return 0666 & ~mask;
+}
+
 /* Checks what path's last part names: *ret_existed and *ret_mode. A symlink has come there since
  * the path was resolved. */
 static int check_target(int dir_fd, const char *name, enum wire_write_mode mode, bool *ret_existed,
@@ -403,7 +411,7 @@ static int check_target(int dir_fd, const char *name, enum wire_write_mode mode,
             return -errno;
         }
         *ret_existed = false;
-        *ret_mode = 0644;
+        *ret_mode = new_mode();
         return 0;
     }
     if (mode == WIRE_WRITE_CREATE) {

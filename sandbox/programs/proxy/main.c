@@ -192,6 +192,7 @@ int main(int, char **argv)
     proxy->control_fd = WIRE_INIT_FD;
     proxy->resolvers = config->resolvers;
     proxy->policy.any_address = config->any_address;
+    proxy->policy.ask = config->ask;
     proxy->policy.count = config->row_count;
     proxy->policy.flag = config->flag;
     memcpy(proxy->policy.rows, config->rows, sizeof config->rows);

@@ -20,6 +20,7 @@ HASHED_BYTES = 64 << 20
 COUNTS = re.compile(rb"(?: \+(\d+))?(?: -(\d+))?$")
 FACT = re.compile(rb" (?:\d+(?:\.\d+)? [kMG]?B|mode \d+|symlink(?: to .*)?|special file)$")
 MARKS = re.compile(rb" \(([^()]*)\)$")
+MOVED = re.compile(r'("(?:[^"\\]|\\.)*"|\S+)/ -> ("(?:[^"\\]|\\.)*"|\S+)/ \(\d+ files moved\)$', re.M)
 ESCAPED = {"a": 7, "b": 8, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13, '"': 34, "\\": 92}
 GIT = ("git", "-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "init.defaultBranch=main")
 MAKE = """import os
@@ -158,7 +159,12 @@ class Project(Case):
     def changes(self, server, **arguments):
         result = server.call("list_changes", _timeout=120, **arguments)
         self.assertFalse(result.is_error, result.text)
-        return Changes(result.text)
+        changes = Changes(result.text)
+        for side in (side for move in MOVED.findall(result.text) for side in move):
+            one = Changes(server.call("list_changes", _timeout=120, paths=[side]).text)
+            for mine, others in ((changes, one), (changes.counts, one.counts), (changes.notes, one.notes)):
+                mine.update({name: value for name, value in others.items() if name not in mine})
+        return changes
 
     def patch(self, server, **arguments):
         """The bytes of the whole patch."""

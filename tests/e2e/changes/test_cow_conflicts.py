@@ -87,7 +87,7 @@ class Conflicts(Project):
             self.assert_ok(server.python("import os, shutil; shutil.rmtree('d'); os.remove('other')"))
             self.put("d/deep/new", "by the user")
             result = self.apply(server)
-            self.assertIn("d/deep: directory kept: it contains other files of yours", result.text)
+            self.assertIn("d/deep: directory kept: it contains other files of the user's", result.text)
             self.assertEqual(self.read("d/deep/new"), "by the user")
             self.assertFalse((self.dir / "other").exists())
 
@@ -143,9 +143,9 @@ class Conflicts(Project):
             self.put("a", self.read("a").replace("line 3\n", "by the user\n"))
             patch = server.call("list_changes", diff=True).text
             self.assertIn("\n-by the user\n+line 3\n", patch)
-            self.assertIn("[1 change; 1 also changed by you, which the patch would take back: a]", patch)
-            self.assertIn("a: conflict: you changed this file after the sandbox did; list_changes with diff shows both versions; "
-                          "discard this path to have yours in the workspace, and make the change again there\n", server.call("apply_changes").text)
+            self.assertIn("[1 change; 1 also changed by the user, which the patch would take back: a]", patch)
+            self.assertIn("a: conflict: the user changed this file after the sandbox did; list_changes with diff shows both versions; "
+                          "discard this path to have the user's in the workspace, and make the change again there\n", server.call("apply_changes").text)
             self.discard(server, 1)
             self.assertFalse(server.call("write_file", path="a", old_text="line 25\n", new_text="by code\n").is_error)
             self.apply(server, 1)
@@ -190,7 +190,7 @@ class Conflicts(Project):
             self.assertEqual(self.inside(server, "a"), "by code")
             listed = self.changes(server)
             self.assertEqual(listed, {b"a": "~"})
-            self.assertIn("also changed by you", listed.notes[b"a"])
+            self.assertIn("also changed by the user", listed.notes[b"a"])
             self.assert_ok(server.python("open('a', 'a').write('again\\n')"))
             self.reason(self.apply(server, 0, 1), "a")
             self.assertEqual(self.read("a"), "by the user\n")

@@ -12,7 +12,7 @@ from projects import Changes, Project, quote, tree
 
 HOSTILE = (b"line\nbreak", b'"quoted"', b"back\\slash", b"\xff\xfe not utf-8", b"-rf", b"--help", b"n" * 255, b" blank ",
            "gr\u00fcn \u202e".encode(), b"[7 changes]", b"+ fake", b"\x1b[31mred", b"tab\t\x7f", b"applied 1 of 1", b"a: reason",
-           b"x (also changed by you)", b"y +1 -2")
+           b"x (also changed by the user)", b"y +1 -2")
 
 
 class Many(Project):

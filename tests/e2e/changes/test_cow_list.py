@@ -35,8 +35,11 @@ class Listed(Project):
                 with self.subTest(paths=paths):
                     self.assertEqual(set(self.changes(server, paths=paths).files()), names)
             self.assertEqual(len(self.changes(server).files()), 4)
-            for name in ("nothing", "src/*", "src/b/more"):
-                self.assertIn(name, server.call("list_changes", paths=[name, "d"]).text)
+            for name, why in (("nothing", ""), ("src/*", ": globs are not expanded"), ("srcs/c/more", "")):
+                for tool, more in (("list_changes", {}), ("apply_changes", {}), ("apply_changes", {"discard": True})):
+                    self.assertIn(f"no changes: {name} (there is no such file{why})\n", server.call(tool, paths=[name], **more).text)
+            self.put("same", "")
+            self.assertIn("no changes: same\n", server.call("list_changes", paths=["same"]).text)
             for name in ("../outside", "src/../d", "/etc/passwd", "/workshop", ""):
                 with self.subTest(name=name):
                     self.assertTrue(server.call("list_changes", paths=[name]).is_error)
@@ -85,6 +88,63 @@ open('tool', 'w').write('#!/bin/sh\\n'); os.chmod('tool', 0o755)
             self.assertTrue((self.dir / "src/main.py").exists() and not (self.dir / "src/__pycache__").exists())
             server.call("apply_changes", paths=["src/__pycache__"])
             self.assertTrue((self.dir / "src/__pycache__/7").exists() and not (self.dir / ".pytest_cache").exists())
+
+    def test_caches_alone_are_nothing_to_apply(self):
+        with self.server() as server:
+            result = server.python("import os\nos.makedirs('.pytest_cache/v'); open('.pytest_cache/v/x', 'w').close()\n"
+                                   "os.makedirs('src/__pycache__'); open('src/__pycache__/m.pyc', 'w').close()")
+            self.assertNotIn("not applied", result.status.line)
+            self.assertEqual(self.pending(server.python("open('src/m.py', 'w').close()")), 1)
+
+    def test_a_directory_that_was_moved_is_one_line(self):
+        for number in range(31):
+            self.put(f"docs/part {number % 3}/{number}.md", f"page {number}\n")
+        self.put("docs/empty", "")
+        self.put("other/docs/1.md", "page 1\n")
+        copy = self.copy("patched")
+        with self.server() as server:
+            self.assert_ok(server.python("import shutil\nshutil.move('docs', 'doc umentation')\nopen('new', 'w').close()"))
+            listed = server.call("list_changes").text
+            self.assertEqual(listed, 'docs/ -> "doc umentation"/ (32 files moved)\n+ new 0 B\n[65 changes]\n')
+            self.assertIn('- "docs/part 1/1.md"\n', server.call("list_changes", paths=["docs"]).text)
+            self.git_apply(self.patch(server), copy)
+            # What came out another one, and what is there besides.
+            self.assert_ok(server.python("open('doc umentation/part 1/1.md', 'w').write('page 2\\n')\nopen('doc umentation/more', 'w').close()"))
+            listed = server.call("list_changes").text
+            self.assertNotIn("docs/ -> ", listed)
+            self.assertIn('"docs/part 0"/ -> "doc umentation/part 0"/ (11 files moved)\n', listed)
+            self.assertIn('+ "doc umentation/more" 0 B\n', listed)
+            self.assertIn('- "docs/part 1/1.md"\n', listed)
+            self.assertEqual(len(self.changes(server).files()), 66)
+            self.assert_ok(server.python("open('doc umentation/part 1/1.md', 'w').write('page 1\\n')"))
+            self.changes(server)
+            self.assertEqual(server.call("apply_changes").text, "applied 66 of 66\n[no changes left]\n")
+        self.assertFalse((self.dir / "docs").exists())
+        (self.dir / "doc umentation/more").unlink()
+        self.assert_tree(tree(copy), tree(self.dir))
+
+    def test_text_that_is_not_utf8_is_whole_in_the_file_of_the_patch(self):
+        self.put("latin.txt", "gr\u00fcn\nrot\n".encode("latin-1"))
+        self.put("plain.txt", "1\n")
+        copy = self.copy("patched")
+        with self.server() as server:
+            self.assert_ok(server.python("open('latin.txt', 'a', encoding='latin-1').write('bl\u00e4ulich\\n')\nopen('plain.txt', 'a').write('2\\n')"))
+            shown = server.call("list_changes", diff=True).text
+            self.assertNotIn("\ufffd", shown)
+            self.assertIn("+2\n", shown)
+            self.assertIn("; 1 not shown, as it is not UTF-8: latin.txt; the whole patch: /tmp/output/changes.diff]", shown)
+            self.git_apply(self.patch(server), copy)
+            self.apply_all(server)
+        self.assert_tree(tree(copy), tree(self.dir))
+
+    def test_an_object_of_git_is_no_text(self):
+        self.git("init", "-q", ".")
+        with self.server() as server:
+            self.assert_ok(server.python("import os, zlib\nfor n in range(40):\n    os.makedirs(f'.git/objects/{n:02}')\n"
+                                         "    open(f'.git/objects/{n:02}/' + 'a' * 38, 'wb').write(zlib.compress(b'blob 9\\0text %d' % n))\n"
+                                         "open('objects', 'w').write('a\u202eb')"))
+            listed = server.call("list_changes").text
+            self.assertEqual([line for line in listed.splitlines() if "invisible" in line], ["+ objects 5 B (adds invisible characters)"])
 
     def test_what_gitignore_ignores_is_one_line_and_applied_only_if_named(self):
         """As the user's files have it, not as code writes them."""

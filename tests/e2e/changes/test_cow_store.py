@@ -73,7 +73,7 @@ class Later(Stored):
             server.python("import shutil; shutil.rmtree('d')")
         self.put("d/new")
         with self.server() as server:
-            self.assertIn("also changed by you", self.changes(server).notes[b"d/new"])
+            self.assertIn("also changed by the user", self.changes(server).notes[b"d/new"])
             self.assertTrue(self.apply(server).is_error)
         self.assertEqual([name for name in tree(self.dir) if b"/" in name], [b"d/new"])
 
@@ -138,7 +138,7 @@ class Later(Stored):
                     act()
                     with self.server() as server:
                         changes = self.changes(server)
-                        self.assertEqual(set(changes.notes.values()) - {""}, {"also changed by you"}, changes.notes)
+                        self.assertEqual(set(changes.notes.values()) - {""}, {"also changed by the user"}, changes.notes)
                         text = server.call("apply_changes", _timeout=120).text
                         self.assertEqual(sorted(str(path.relative_to(self.dir)) for path in self.dir.rglob("*")), left, text)
 

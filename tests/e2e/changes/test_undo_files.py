@@ -32,7 +32,7 @@ class UndoFiles:
             for text in ("draft", "WRONG"):
                 server.write("report.md", text)
             line = self.undo(server).status.line
-            self.assertIn("undid <cell 2>, back to the state after <cell 1> (undo), variables back: x, "
+            self.assertIn("undid <cell 2>: back to the state after <cell 1>, variables back: x, "
                           "files removed: results.csv, written since by write_file and kept: report.md |", line)
             self.assertEqual(server.read("report.md").text, "WRONG")
             self.assert_ok(server.python("x = 3; open('b', 'w').close()"))

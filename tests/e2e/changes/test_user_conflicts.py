@@ -118,7 +118,7 @@ class Conflicts(AtWork):
                         self.assertEqual(found, left, f"{listed}\n{text}")
                         self.assertNotIn("[no changes left]", text)
                         for line in listed.splitlines()[:-1]:
-                            self.assertIn("also changed by you", line)
+                            self.assertIn("also changed by the user", line)
                         if not after:
                             self.assertIn("discarded", server.call("apply_changes", discard=True).text)
                         self.assertIn("no changes", server.call("list_changes").text)
@@ -130,7 +130,7 @@ class Conflicts(AtWork):
             (self.dir / "d/theirs").write_text("user")
             text = self.apply(server).text
             self.assertIn("applied 2 of 2", text)
-            self.assertIn("d: directory kept: it contains other files of yours", text)
+            self.assertIn("d: directory kept: it contains other files of the user's", text)
             self.assertIn("[1 change not applied]", text)
         self.assertEqual(sorted(os.listdir(self.dir / "d")), ["theirs"])
 

@@ -216,7 +216,14 @@ class Words(Case):
             self.assertIn("1", run_cli("run", "--config", file.name, "-c", "print(1)").stdout.decode())
 
     def test_h_is_the_short_form_of_help(self):
-        for command in ((), ("run",), ("config",), ("doctor",)):
+        for command in (("config",), ("record",)):
+            with self.subTest(command=command):
+                whole = run_cli(*command, "--help").stdout.decode()
+                self.assertLess(whole.count("\n"), 25, whole)
+                self.assertNotIn("--memory", whole)
+                self.assertIn("options of the server; sandpiper --help lists them", whole)
+                self.assertEqual(run_cli(*command, "-h").stdout.decode(), whole)
+        for command in ((), ("run",), ("doctor",)):
             with self.subTest(command=command):
                 short, whole = (run_cli(*command, word).stdout.decode() for word in ("-h", "--help"))
                 self.assertLess(short.count("\n"), 45)

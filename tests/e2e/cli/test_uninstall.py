@@ -127,7 +127,9 @@ class Uninstall(Case):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual(self.left(), ["bin", "lib", "lib/systemd", "lib/systemd/system", "share", "share/man",
                                        "share/man/man1", "share/man/man1/other.1"])
-        self.assertEqual(self.uninstall().returncode, 0)
+        self.assertEqual(done.stdout, "5 files removed\n")
+        done = self.uninstall()
+        self.assertEqual((done.returncode, done.stdout), (0, "0 files removed\n"))
 
     def test_directories_that_the_installation_has_made_are_removed(self):
         with open(self.place / "build" / "meson-logs" / "install-log.txt", "a") as log:

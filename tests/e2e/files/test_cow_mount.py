@@ -226,7 +226,7 @@ class Ordinary(Cow):
         shutil.chown(self.store, NOBODY)
         done = run_cli("run", "--workspace", str(self.work), "--cow", "--cow-store", str(self.store), "-c", "1")
         self.assertEqual(done.returncode, 125, done.stderr)
-        self.assertIn(b"name a directory of your own that only you can write to", done.stderr)
+        self.assertIn(b"name a directory that only its owner can write to", done.stderr)
 
 
 class Layers(Cow):

@@ -250,6 +250,17 @@ class HostDirectory(Case):
             self.assertEqual(made, {"given.txt": "given", "by-tool.txt": "tool",
                                     "by-code.txt": "code"})
 
+    def test_a_group_may_write_where_the_users_umask_lets_it(self):
+        need_userns()
+        for umask, mode in (("002", 0o664), ("022", 0o644), ("077", 0o644), ("000", 0o664)):
+            with tempfile.TemporaryDirectory(prefix="sp-workspace-") as directory:
+                give_away(directory)
+                with Server("--workspace", directory, wrap=("sh", "-c", f'umask {umask}; exec "$@"', "sh")) as server:
+                    self.assertFalse(server.write("new/by-tool", "tool").is_error)
+                    self.assert_ok(server.python("import os; open('by-code', 'w').close(); os.mkdir('made')"))
+                made = {str(path.relative_to(directory)): path.stat().st_mode & 0o777 for path in pathlib.Path(directory).rglob("*")}
+                self.assertEqual(made, {"by-code": mode, "new/by-tool": mode, "made": mode | 0o111, "new": mode | 0o111}, umask)
+
     def test_a_tilde_before_the_users_directory_is_the_users(self):
         need_userns()
         with tempfile.TemporaryDirectory(prefix="sp-home-") as home:

@@ -242,7 +242,7 @@ class Chosen(Directories):
 
     def test_directories_with_more_than_data_are_refused(self):
         for flags, words in ((["--mount", "/"], "the whole file system"), (["--mount", "/proc"], "kernel file system"),
-                             (["--mount", "~"], "--mount-home"), (["--mount", self.at("")], "contains your home directory"),
+                             (["--mount", "~"], "--mount-home"), (["--mount", self.at("")], "contains the home directory"),
                              (["--mount", self.at("none")], "No such file"),
                              (["--mount", self.at("in"), "--workspace", self.at("in/2023")], "the workspace"),
                              (["--mount", self.at("in"), "--mount", self.at("out", ":in")], "DIR:NAME"),

@@ -43,7 +43,7 @@ class WithoutProc(Isolation):
             first = server.python("import os\nprint(sorted(os.listdir('/proc')))")
             self.assertEqual(first.output.split("\n")[0], "['cpuinfo', 'filesystems', 'meminfo', 'stat', 'sys', 'version', 'vmstat']")
             self.assertRegex(first.text, r"isolation: degraded \(mounts[,)]")
-            self.assertIn("Isolation: full without /proc: ", instructions(server))
+            self.assertIn("Isolation: full without /proc.", instructions(server))
             figures = server.python("print(open('/proc/meminfo').readline().split()[1], open('/proc/cpuinfo').read().count('processor\t:') == os.cpu_count())\n"
                                     "open('/proc/meminfo', 'w')")
             self.assertEqual(figures.output.split("\n")[0], f"{1 << 20} True")

@@ -102,7 +102,7 @@ class Victim(Case):
                 with self.subTest(number=number, said=result.status.line):
                     self.assert_kind(result, "out of memory")
                     self.assertEqual(result.status.state, "restored to the state before this call")
-                    self.assertIsNone(result.status.field("before"))
+                    self.assertIsNone(result.status.field("since the last result"))
             self.assert_prints(server.python("print(small, 'held' in globals())"), "1 True")
             self.assert_prints(server.python("print(held[:2], more[-2:])", restore="b"), "bytearray(b'aa') bytearray(b'bb')")
             self.assert_prints(server.python("print(held[-2:], 'more' in globals())", restore="a"),

@@ -9,7 +9,7 @@ import threading
 import unittest
 
 import egress_world
-from client import Case, ROOT, need_userns
+from client import Case, ROOT, Server, need_userns
 from traces import descendants
 
 sys.path.append(str(ROOT / "tests" / "e2e" / "protocol"))
@@ -59,6 +59,19 @@ class Hosts(Case):
                 self.assertEqual(question["params"]["requestedSchema"],
                                  {"type": "object", "properties": {}})
                 self.assertEqual(self.status(server.python(self.code)), ("200", None))
+
+    def test_what_a_refusal_says_agrees_with_the_question(self):
+        refusal = "raise OSError('x is not an allowed host (none); the user can allow it when asked, or at the start: --allow-host x')"
+        with AskingServer("--allow-host", "ask") as server:
+            result = server.python(self.code + "\nprint(answer.reason)\n!git clone https://other.example/a; exit 128")
+            self.assertIn("the user can allow it when asked, or at the start: --allow-host " + self.name, result.output)
+            self.assertIn("the next run_python call asks the user to allow " + self.name, result.status.line)
+            server.answers = [DECLINE]
+            for said in result.status.line, server.python(refusal).text:
+                self.assertIn("send the code again if the last line of the result says that the user is asked", said)
+                self.assertNotIn("ask the user to allow", said)
+        with Server("--allow-host", "one.example") as server:
+            self.assertIn("or ask the user to allow it", server.python(refusal).text)
 
     def test_a_declined_host_stays_closed_and_is_not_asked_for_again(self):
         for kind in (AskingServer, ModernServer):

@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import re
 import sys
 import tempfile
 import unittest
@@ -45,6 +46,16 @@ class Descriptions(Case):
             hints = tools[name]["annotations"]
             self.assertEqual((hints["readOnlyHint"], hints.get("destructiveHint"), hints["openWorldHint"]),
                              (reads, destroys, open_world), name)
+
+    def test_all_that_a_model_reads_before_it_calls_is_short(self):
+        """Each conversation pays for it. Without the packages of this machine's Python."""
+        with tempfile.TemporaryDirectory(prefix="sp-short-") as directory:
+            os.chmod(directory, 0o755)
+            for args in ((), ("--workspace", directory), ("--allow-host", "ask")):
+                with Server(*args, initialize=False) as server:
+                    text = server.initialize()["instructions"]
+                    tools = json.dumps(server.request("tools/list")["result"], ensure_ascii=False, separators=(",", ":"))
+                    self.assertLess(len(tools.encode()) + len(re.sub("(?m)^Python: .*", "", text).encode()), 9500 - 250, args)
 
     def instructions(self, *args, **options):
         with Server(*args, initialize=False, **options) as server:

@@ -143,7 +143,7 @@ class Words(Warm):
             with self.subTest(word=word):
                 result = self.server.python(FORGE + f"say(*{words!r})", session=f"forged{count % 4}")
                 # The driver's own result of the preceding call, which arrived after the forged one.
-                line = result.status.line.replace(" | before: 1 message from the sandbox matched no call and was dropped", "")
+                line = result.status.line.replace(" | since the last result: 1 message from the sandbox matched no call and was dropped", "")
                 bare = self.assert_line(line, 5, 5)
                 self.assertRegex(bare, r"^\[error: W, \d+ ms \| state: kept \| files: \+W \| vars: \+W W \| note: W\]$")
 

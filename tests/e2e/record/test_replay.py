@@ -86,6 +86,15 @@ class Replay(Record):
         self.assertIn("install_package", text)
         self.assertIn("cell 2: different\n", text)
 
+    def test_another_workspace_is_named(self):
+        other = self.place / "other"
+        other.mkdir()
+        give_away(other)
+        path = self.forge_cells("open('made', 'w').close()", start={"settings": [{"name": "workspace", "value": "/gone", "source": "command line"}]})
+        text = self.command("replay", path, "--workspace", other)
+        self.assertIn(f"the record had --workspace /gone, replay has {other}\n", text)
+        self.assertTrue((other / "made").exists())
+
     def test_seed_of_the_record_is_used(self):
         with self.server("--seed", "5") as server:
             server.python("import random; random.random()")

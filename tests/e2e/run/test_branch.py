@@ -137,7 +137,7 @@ class Branches(Case):
     def test_a_branch_becomes_a_job_of_its_own(self):
         result = self.branch("while not os.path.exists('go'): time.sleep(0.02)\nkept", wait_s=0)
         self.assertRegex(result.status.line, r"^\[running: job 1")
-        self.assertNotIn("belongs to the job", result.status.line)
+        self.assertNotIn("other calls of this session wait", result.status.line)
         self.assert_prints(self.server.python("kept.append('mine'); print(kept)"), "['first', 'mine']")
         self.assertIn("Out: ['first']", self.end_job().text)
 

@@ -100,7 +100,7 @@ class Busy(Case):
                     server.cancel(call)
                     result = server.python("print(done[:1]); import os; os.unlink('begun')")
                     self.assert_prints(result, "[]" if state == RESTORED else "['begun']")
-                    self.assertEqual(result.status.field("before"),
+                    self.assertEqual(result.status.field("since the last result"),
                                      f"a call was cancelled, state {state or 'kept'}", result.text)
                     self.assertNotIn(call, server.stash)
 
@@ -208,7 +208,7 @@ class Moments(Case):
             self.assert_ok(server.finish_call(first))
             result = server.finish_call(third)
             self.assert_prints(result, "0")
-            self.assertIsNone(result.status.field("before"))
+            self.assertIsNone(result.status.field("since the last result"))
             self.assertNotIn(second, server.stash)
 
     def test_a_late_interrupt_spares_the_next_call(self):
@@ -224,15 +224,15 @@ class Moments(Case):
 
     def test_cancelled_during_restore(self):
         """The restore completes; the code does not run, and queued calls are not affected."""
-        for arguments, outcome in (({"undo": True}, "undid <cell 2>, back to the state after <cell 1> (undo)"),
-                                ({"restore": "one"}, 'back to the state after <cell 1> (restore "one")')):
+        for arguments, outcome in (({"undo": True}, "undid <cell 2>: back to the state after <cell 1>"),
+                                ({"restore": "one"}, 'restored "one": back to the state after <cell 1>')):
             with self.subTest(arguments), Server() as server:
                 self.assert_ok(server.python("x = 1", checkpoint="one"))
                 self.assert_ok(server.python("x = 2", checkpoint="two"))  # does not wait for its checkpoint
                 call = self.cancelled_while_held(server, code="x = 'run'", **arguments)
                 result = server.python("print(x)")
                 self.assert_prints(result, "1")
-                self.assertEqual(result.status.field("before"), f"a call was cancelled, state {outcome}, variables back: x")
+                self.assertEqual(result.status.field("since the last result"), f"a call was cancelled, state {outcome}, variables back: x")
                 self.assertNotIn(call, server.stash)
 
     def test_cancelled_during_restore_with_a_queued_call(self):
@@ -247,7 +247,7 @@ class Moments(Case):
                 self.taken(server)
             result = server.finish_call(second)
             self.assert_prints(result, "1")
-            self.assertIn("back to the state after <cell 1> (undo)", result.status.line)
+            self.assertIn("undid <cell 2>: back to the state after <cell 1>", result.status.line)
 
     def test_cancelled_while_a_new_interpreter_starts(self):
         for arguments in ({"reset": True}, {"undo": True}):
@@ -256,7 +256,7 @@ class Moments(Case):
                 call = self.cancelled_while_held(server, code="y = 'run'; import time; time.sleep(60)", **arguments)
                 result = server.python("print('x' in globals(), 'y' in globals())")
                 # The undo has not begun if it still waited for the checkpoint of the preceding call.
-                begun = "a call was cancelled, state " in (result.status.field("before") or "")
+                begun = "a call was cancelled, state " in (result.status.field("since the last result") or "")
                 self.assertTrue(begun or "undo" in arguments, result.text)
                 self.assert_prints(result, f"{not begun} False")
                 self.assertNotIn(call, server.stash)
@@ -268,7 +268,7 @@ class Moments(Case):
             call = self.cancelled_while_held(server, dies=True, code="x = 2; os._exit(3)")
             result = server.python("print(x)")
             self.assert_prints(result, "1")
-            self.assertEqual(result.status.field("before"), f"a call was cancelled, state {RESTORED}")
+            self.assertEqual(result.status.field("since the last result"), f"a call was cancelled, state {RESTORED}")
             self.assertNotIn(call, server.stash)
 
     def test_the_time_limit_passes_over_a_dead_interpreter(self):

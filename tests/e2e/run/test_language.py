@@ -54,7 +54,7 @@ class Language(Shared):
         self.server.python("gone = 1")
         result = self.server.python("print('gone' in globals())", reset=True)
         self.assertEqual(result.output, "False")
-        self.assertEqual(result.status.state, "reset, then kept")
+        self.assertEqual(result.status.state, "reset before the code")
 
     def test_wrappings_are_stripped_and_code_is_not(self):
         for code in ("```python\nprint('in')\n```", "```\nprint('in')\n```", "<execute_python>\nprint('in')\n</execute_python>",

@@ -221,7 +221,7 @@ class Output(Case):
         server.cancel(call)
         result = server.python("import os; os.unlink('go')")
         self.assert_ok(result)
-        return result.status.field("before")
+        return result.status.field("since the last result")
 
     @once
     def test_what_a_cancelled_call_printed_is_in_a_file(self):
@@ -243,7 +243,7 @@ class Output(Case):
                 with self.subTest(name):
                     before = self.cancelled(server, code, **arguments)
                     while before is None:  # the fresh interpreter is still ending
-                        before = server.python("1").status.field("before")
+                        before = server.python("1").status.field("since the last result")
                     found = re.fullmatch(re.escape(news) + r"; its output \(([^)]*)\) is in (\S+)", before or "")
                     self.assertTrue(found, before)
                     self.assert_prints(server.python(f"print(open({found[2]!r}).read() == {printed!r})"), "True")

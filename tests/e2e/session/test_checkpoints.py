@@ -2,6 +2,7 @@
 import os
 import pathlib
 import random
+import re
 import signal
 import tempfile
 import time
@@ -203,9 +204,18 @@ class MakingWay(Case):
                                               checkpoint=f"table.{number}"))
         result = self.server.python("more = bytearray()\nfor _ in range(110): more += b'x' * (1 << 20); time.sleep(0.02)")
         self.assert_ok(result)
-        self.assertIn('before: memory was short, named states dropped: "table.0", "table.1"', result.status.line)
+        self.assertIn('since the last result: memory was short, named states dropped: "table.0", "table.1"', result.status.line)
         self.assertNotIn("table.3", result.status.line)
         self.assert_prints(self.server.python("print(len(state) >> 20, kept)", restore="table.3"), "40 yes")
+
+    def test_steps_of_undo_that_make_way_are_named(self):
+        lines = [self.server.python("state = bytearray(b'x') * (70 << 20)" + FILL).status.line for _ in range(4)]
+        said = [re.search("undo states dropped: `undo` (?:can take back ([0-9]) call|cannot take back any call)", line) for line in lines]
+        self.assertTrue(said[-1], lines)
+        steps = 0
+        while not self.server.python("", undo=True).is_error:
+            steps += 1
+        self.assertEqual(steps, int(said[-1][1] or 0), lines)
 
     def test_states_make_way_however_late_the_server_checks(self):
         if "version 2" not in doctor_says()["memory"]["detail"]:

@@ -82,7 +82,7 @@ class EveryWay(Case):
             self.assertTrue(server.silent(0.3 * SLOW))
             server.cancel(call)
             result = server.python(CHECK)
-            self.assertRegex(result.status.field("before"),
+            self.assertRegex(result.status.field("since the last result"),
                              r"^a call was cancelled, state restored to the state before this call; its output \(3 B\) ")
             self.assert_prints(result, server.here(WHOLE))
 
@@ -94,7 +94,7 @@ class EveryWay(Case):
             call = server.start_call("run_python", code="import time; time.sleep(60)")
             self.assertTrue(server.silent(0.3 * SLOW))
             server.cancel(call)
-            self.assertEqual(server.python("1").status.field("before"),
+            self.assertEqual(server.python("1").status.field("since the last result"),
                              "the interpreter exited between calls (SIGKILL), restored to the state after "
                              "<cell 1>; a call was cancelled, state kept (interrupted)")
 

@@ -147,6 +147,13 @@ class Named(Case):
                                              "except BrokenPipeError: print('broken')"), "b''\nbroken")
             self.assertNotIn("do not come back", server.python("1").status.line)
 
+    def test_a_pool_that_has_ended_needs_no_connection(self):
+        with Server() as server:
+            self.assert_ok(server.python("from multiprocessing import Pool\nwith Pool(2) as ended: ended.map(abs, [1])\n"
+                                         "closed = Pool(1); closed.map(abs, [1]); closed.close(); closed.join()"))
+            self.assert_ok(server.python("x = 1"))
+            self.assertNotIn("do not come back", server.python("0", undo=True).status.line)
+
     def test_names_that_are_no_text(self):
         with Server() as server:
             self.assert_ok(server.python(

@@ -23,7 +23,7 @@ class Back(Case):
                 self.assert_ok(server.python(f"x = {n}; open('f', 'w').write('text {n}')"))
             output, line = self.look(server, undo=True)
             self.assertEqual(output, "1 text 1")
-            self.assertIn('kept: "before-undo", restore it to take this back', line)
+            self.assertIn('to take this back: restore "before-undo"', line)
             for expected in ("2 text 2", "1 text 1", "2 text 2"):
                 self.assertEqual(self.look(server, restore="before-undo")[0], expected)
 
@@ -55,10 +55,10 @@ class Back(Case):
         with Server(*self.flags) as server:
             self.assert_ok(server.python("x = 1; open('f', 'w').write('first')"))
             line = server.python("", undo=True).status.line
-            self.assertIn('variables removed: x, files removed: f | kept: "before-undo", its files alone; restore it', line)
+            self.assertIn('variables removed: x, files removed: f | to have its files back: restore "before-undo"', line)
             for turn in range(2):  # there and back
                 line = server.python("", restore="before-undo").status.line
-                self.assertRegex(line, 'files of the state before the undo .*variables stay as they are, files back: f')
+                self.assertRegex(line, 'restored "before-undo": the files are those before the undo, variables stay as they are, files back: f')
                 self.assert_prints(server.python("print(open('f').read(), 'x' in globals())", fresh=True), "first False")
                 self.assertIn("files removed: f", server.python("", restore="before-undo").status.line)
             self.assertFalse(server.python("y = 2; open('g', 'w').close()").is_error)
@@ -105,7 +105,7 @@ class Undo(Case):
             for number in (3, 2):
                 result = server.python("", undo=True)
                 self.assert_ok(result)
-                self.assertIn(f"state: undid <cell {number + 1}>, back to the state after <cell {number}> (undo), "
+                self.assertIn(f"state: undid <cell {number + 1}>: back to the state after <cell {number}>, "
                               "variables back: x, workspace files unchanged",
                               result.status.line)
                 self.assertTrue(result.text.startswith("[ok"), result.text)
@@ -117,21 +117,21 @@ class Undo(Case):
             self.assert_ok(server.python("n = [1]; a = 1; old = 0"))
             self.assert_ok(server.python("n.append(2); a = 2; b = {}; del old"))
             line = server.python("", undo=True).status.line
-            self.assertIn("(undo), variables removed: b, variables back: a, old, workspace files unchanged", line)
+            self.assertIn("after <cell 1>, variables removed: b, variables back: a, old, workspace files unchanged", line)
             line = server.python("", restore="before-undo").status.line
             self.assertIn("variables removed: old, variables back: a, b, workspace files unchanged", line)
             self.assert_ok(server.python("", undo=True))
             line = server.python("", undo=True).status.line
-            self.assertIn("before the first call (undo), variables removed: n, a, old, workspace files unchanged", line)
+            self.assertIn("before the first call, variables removed: n, a, old, workspace files unchanged", line)
 
     def test_code_that_only_looks_is_no_step(self):
         with Server() as server:
-            self.assert_ok(server.python("n = [1]; from collections import defaultdict; d = defaultdict(list); open('f', 'w').close()"))
+            self.assert_ok(server.python("n = [1]; from collections import defaultdict; d = defaultdict(list); open('f', 'w').close(); name = 'f'"))
             for number in (2, 3, 4):
                 self.assert_ok(server.python(f"n.append({number})"))
             for code in ("n", "print(n, len(n), f'{n[0]:>3}', sep=';')", "", "# nothing", "n + n[:1]", "(", "absent", "n[9]",
                          "%%nonsense", "[i for i in n if i]", "open('f').readline()", "open('f', 'rb').read()[:9]",
-                         "open('f', encoding='ascii').readlines()", "import os; os.listdir()[:1], os.path.exists('f')", "{}.items()"):
+                         "open('f', encoding='ascii').readlines()", "len(open(name).read())", "open(name, 'rb').read()[:9]", "import os; os.listdir()[:1], os.path.exists('f')", "{}.items()"):
                 server.python(code)
             for left in ([1, 2, 3], [1, 2], [1]):
                 self.assertIn(f"Out: {left}\n", server.python("n", undo=True).text)
@@ -143,13 +143,13 @@ class Undo(Case):
             self.assert_ok(server.python(
                 "n = [1]; from collections import defaultdict; d = defaultdict(list); g = (n.append(i) for i in range(9))\n"
                 "def len(_): n.append(0)\nopen('f', 'w').close()\n"
-                "class Own:\n    def info(self): n.append(0)\nown = Own()\n"
+                "class Own:\n    def info(self): n.append(0)\n    def __fspath__(self): n.append(0); return 'f'\nown = Own(); mode = 'w'\n"
                 "import logging; log = logging.getLogger(); log.addHandler(logging.FileHandler('f')); log.setLevel(10)"))
             for code in ("n.pop()", "d['new']", "list(g)", "len(n)", "sorted([1], key=n.append)", "print(2, file=open('f', 'w'))",
                          "[n.append(i) for i in n[:1]]", "(n := 5)", "n[0] = 2", "n[7] = n.append(4)", "del n", "import json",
                          "open('f', 'w').read()", "open('f', mode='a')", "open('f', opener=lambda *_: n.append(0)).read()", "[i for i in g]",
                          "!rm f", "print(n, await d)",
-                         "own.info()", "log.info('x')", "logging.info('x')"):
+                         "own.info()", "open(own).read()", "len(open('f', mode).name)", "log.info('x')", "logging.info('x')"):
                 with self.subTest(code):
                     server.python(code)
                     self.assertIn("Out: ([1], {}, '')\n", server.python("n, dict(d), open('f').read()", undo=True).text)
@@ -263,7 +263,7 @@ class Named(Case):
             for name, text in (("a", "[1, 2, 3, 6]"), ("b", "[]"), ("loaded", "[1, 2, 3]"), ("a", "[1, 2, 3, 6]")):
                 result = server.python("print(data)", restore=name)
                 self.assert_prints(result, text)
-                self.assertIn(f'(restore "{name}"), workspace files unchanged', result.status.line)
+                self.assertRegex(result.status.line, f'restored "{name}": back to the state [^,]*, workspace files unchanged')
 
     def test_survives_crashes_and_being_restored(self):
         with Server() as server:
@@ -353,7 +353,7 @@ class Named(Case):
                 self.assert_ok(server.python(f"number = {number}"))
             result = server.python("state = bytearray(b'y') * (180 << 20)")
             self.assert_ok(result)
-            self.assertNotIn("memory", result.status.line)
+            self.assertNotIn("in use", result.status.line)
 
     def test_a_cancelled_call_reports_the_name_that_it_dropped(self):
         with Server() as server:
@@ -362,7 +362,7 @@ class Named(Case):
             while "begun" not in server.python("import os; print(os.listdir())", session="other").output:
                 pass
             server.cancel(number)
-            self.assertIn('before: named states: "old" dropped, none left', server.python("1").status.line)
+            self.assertIn('since the last result: named states: "old" dropped, none left', server.python("1").status.line)
 
     def test_undo_of_the_first_call_keeps_named_states(self):
         with Server() as server:

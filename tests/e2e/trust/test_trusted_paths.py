@@ -139,12 +139,12 @@ class Workspaces(Planting):
         granted = ("--workspace", self.at("home"))
         code = PLANT + "plant('.ssh/authorized_keys', 'a key', 0o600)"
         with Server(*granted, env=self.env) as server:
-            self.assertIn("your home directory", server.python("import os\n" + code.replace("'.ssh", "os.getcwd() + '/.ssh")).text)
+            self.assertIn("the home directory", server.python("import os\n" + code.replace("'.ssh", "os.getcwd() + '/.ssh")).text)
         self.assertFalse(os.path.exists(self.at("home/.ssh")))
         os.symlink(self.at("home"), self.at("alias"))
         for path in (self.at("home"), self.at("home/"), self.at("alias"), self.at("work/../home/."), "~"):
-            self.refused(path, "your home directory")
-        self.refused(self.temp, "contains your home directory")
+            self.refused(path, "the home directory")
+        self.refused(self.temp, "contains the home directory")
         os.mkdir(self.at("home/project"))
         for path in (self.at("home/project"), "~/project"):  # the control
             done = run_cli("run", "--workspace", path, "-c", "print('ran')", env=self.env)
@@ -161,7 +161,7 @@ class Workspaces(Planting):
             self.skipTest("passwd: this user has no home")
         for value in (None, "", "/nonexistent", self.at("home"), "/"):
             with self.subTest(value):
-                self.refused(home, "your home directory", env={"HOME": value})
+                self.refused(home, "the home directory", env={"HOME": value})
 
     def test_the_root_and_the_systems_directories(self):
         os.symlink("/", self.at("root"))

@@ -197,9 +197,9 @@ static void the_home_directory_is_shown_without_hidden_entries(void **)
 {
     expect_refused("home", "--mount-home");
     expect_refused("home/../home/Music/..", "--mount-home");
-    expect_refused(".", "contains your home directory");
+    expect_refused(".", "contains the home directory");
     wanted.home = true;
-    expect_refused(".", "contains your home directory");
+    expect_refused(".", "contains the home directory");
     expect_refused("home:rw", "name a directory in it");
     assert_int_equal(resolve("home"), 0);
     assert_int_equal(spec.mount_count, 2);

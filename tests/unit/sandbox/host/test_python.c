@@ -537,12 +537,12 @@ static void directory_with_more_than_an_interpreter_is_refused(void **)
     }
     make_prefix("home", "lib/python3.11");
     (void)snprintf(base, sizeof base, "%s/home", temp.path);
-    expect_too_much(base, "your home directory");
+    expect_too_much(base, "the home directory");
     temp_link(&temp, "../home", "py/home");
     (void)snprintf(base, sizeof base, "%s/py/home", temp.path);
-    expect_too_much(base, "your home directory");
+    expect_too_much(base, "the home directory");
     make_prefix(".", "lib/python3.11");
-    expect_too_much(temp.path, "your home directory");
+    expect_too_much(temp.path, "the home directory");
     failure = (struct fail){};
     assert_int_equal(find_in(at("home/bin/python3"), NULL), -EPERM);
 }

@@ -479,6 +479,7 @@ static void environment_is_built_from_nothing(void **)
     assert_true(has_environment("CHOKIDAR_USEPOLLING=1"));
     assert_true(has_environment("SANDPIPER_PYTHON=/opt/py/bin/python3"));
     assert_true(has_environment("PIP_NO_INDEX=1"));
+    assert_true(has_environment("npm_config_fetch_retries=0"));
     assert_true(has_environment("OMP_NUM_THREADS=2"));
 }
 

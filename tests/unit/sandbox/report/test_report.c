@@ -454,8 +454,10 @@ static void clients_get_one_line_or_the_degraded_protections(void **)
     struct world world;
     world_init(&world);
     (void)compute(&world, BOX_PROTECTION_MEMORY);
-    assert_described(&world, "Isolation: full: ");
-    assert_described(&world, "1024 MiB of memory");
+    assert_described(&world, "Isolation: full.");
+    world.spec.limits.cpu_milli = 1500;
+    assert_described(&world, " The code has 1.5 processors.");
+    world.spec.limits.cpu_milli = 0;
     lose(&world, CGROUP_MEMORY);
     lose(&world, CGROUP_PIDS);
     lose(&world, CGROUP_CPU);

@@ -389,10 +389,10 @@ static void workspace_that_is_more_than_data_is_refused(void **)
         }
     }
     expect_no_workspace(at("sly"), "the system runs from it");
-    expect_no_workspace(at("home"), "your home directory");
-    expect_no_workspace("~", "your home directory");
-    expect_no_workspace(at("alias/deep/.."), "your home directory");
-    expect_no_workspace(temp.path, "contains your home directory");
+    expect_no_workspace(at("home"), "the home directory");
+    expect_no_workspace("~", "the home directory");
+    expect_no_workspace(at("alias/deep/.."), "the home directory");
+    expect_no_workspace(temp.path, "contains the home directory");
     expect_no_workspace(at("none"), "No such file");
     expect_no_workspace(at("safe/bin/tool"), "Not a directory");
 }
@@ -409,7 +409,7 @@ static void home_of_the_passwd_file_is_found_too(void **)
         if (!homes.paths[1][0]) {
             unit_skip("passwd", "this user has no entry");
         }
-        expect_no_workspace(homes.paths[1], "your home directory");
+        expect_no_workspace(homes.paths[1], "the home directory");
     }
 }
 

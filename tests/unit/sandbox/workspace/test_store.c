@@ -124,7 +124,7 @@ static void what_others_can_change_is_refused(void **)
         assert_true(box_store_open(&spec, &store, &fail) < 0);
         assert_null(store);
         if (i == 0) {
-            assert_non_null(strstr(fail.text, "only you can write to"));
+            assert_non_null(strstr(fail.text, "only its owner can write to"));
             assert_int_equal(unlinkat(temp.fd, places[0], AT_REMOVEDIR), 0);
             temp_link(&temp, "elsewhere", "store");
         }

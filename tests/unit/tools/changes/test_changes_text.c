@@ -98,8 +98,52 @@ static void each_change_has_its_line(void **)
                         "+ r/HEAD 0 B (only if named: r/HEAD)\n"
                         "~ run.sh mode 755\n"
                         "~ \"src/\303\251\\n.py\" +12 -3 mode 666 (adds invisible characters) "
-                        "(also changed by you)\n"
+                        "(also changed by the user)\n"
                         "[11 changes]\n");
+}
+
+static void add_file(char sign, const char *path, uint64_t hash)
+{
+    add(path,
+        (struct change_record){.sign = sign, .mode = S_IFREG | 0644, .hash = hash, .bytes = 1});
+}
+
+static void directories_that_were_moved_have_a_line(void **)
+{
+    add_file('-', "a/x", 1);
+    add_file('-', "a/y/one", 2);
+    add_file('-', "a/y/two", 2);
+    add_file('+', "b/c/x", 1);
+    add_file('+', "b/c/y/one", 2);
+    add_file('+', "b/c/y/two", 2);
+    add_file('-', "d/x", 3);
+    add_file('+', "e/x", 3); /* a single file */
+    add_file('-', "f/x", 4);
+    add_file('-', "f/y", 5);
+    add_file('+', "g/x", 4);
+    add_file('+', "g/y", 6); /* another content */
+    assert_string_equal(list(),
+                        "a/ -> b/c/ (3 files moved)\n"
+                        "- d/x\n+ e/x 1 B\n- f/x\n- f/y\n+ g/x 1 B\n+ g/y 1 B\n"
+                        "[12 changes]\n");
+}
+
+static void what_needs_a_word_is_not_hidden_in_a_move(void **)
+{
+    add_file('-', "a/x", 1);
+    add_file('-', "a/y", 2);
+    add_file('+', "b/x", 1);
+    add("b/y", (struct change_record){
+                   .sign = '+', .mode = S_IFREG | 0644, .hash = 2, .flags = CHANGE_IN_DIR});
+    add_file('-', "c/.envrc", 3);
+    add_file('-', "c/x", 4);
+    add_file('+', "d/.envrc", 3);
+    add_file('+', "d/x", 4);
+    add_file('-', "e/x", 5);
+    add_file('-', "e/y", 6);
+    add_file('+', "f/x", 5);
+    add("f/y", (struct change_record){.sign = '+', .mode = S_IFREG | 0755, .hash = 6});
+    assert_null(strstr(list(), " -> "));
 }
 
 static void a_name_cannot_pose_as_text_of_the_server(void **)
@@ -188,11 +232,12 @@ static void a_patch_has_whole_files_only(void **)
     at.patch_size = UINT64_MAX;
     add("zz", at);
     name("q");
-    assert_string_equal(patch(),
-                        "aaaa\nbbb\nno changes: q\n"
-                        "[5 changes; 1 also changed by you, which the patch would take back: z; 1 "
-                        "not in a patch: dir; 2 not shown, too long: "
-                        "big.txt, zz; the whole patch: /tmp/output/changes.diff]\n");
+    assert_string_equal(
+        patch(),
+        "aaaa\nbbb\nno changes: q\n"
+        "[5 changes; 1 also changed by the user, which the patch would take back: z; 1 "
+        "not in a patch: dir; 2 not shown, too long: "
+        "big.txt, zz; the whole patch: /tmp/output/changes.diff]\n");
 }
 
 static void a_patch_begins_with_what_the_user_has(void **)
@@ -281,12 +326,13 @@ static void what_was_not_applied_has_its_reason(void **)
     assert_string_equal(
         apply(9, &is_error),
         "applied 2 of 11\n"
-        "\"c d\": conflict: you changed this file after the sandbox did; list_changes with diff "
-        "shows both versions; discard this path to have yours in the workspace, and make the "
+        "\"c d\": conflict: the user changed this file after the sandbox did; list_changes with "
+        "diff "
+        "shows both versions; discard this path to have the user's in the workspace, and make the "
         "change again there\n"
         "e: is being written; apply it when that has ended\n"
         "f: not a regular file, directory or symlink\n"
-        "g: directory kept: it contains other files of yours\n"
+        "g: directory kept: it contains other files of the user's\n"
         "h: the disk is full\n"
         "i: not reached; call apply_changes again\n"
         ".git (2 changes): other programs run this file automatically; name it in paths to apply "
@@ -364,6 +410,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(each_change_has_its_line),
+        TEST(directories_that_were_moved_have_a_line),
+        TEST(what_needs_a_word_is_not_hidden_in_a_move),
         TEST(a_name_cannot_pose_as_text_of_the_server),
         TEST(paths_without_changes_are_named),
         TEST(without_changes_it_says_so),
