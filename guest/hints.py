@@ -18,13 +18,6 @@ WINDOWS = ("tkinter", "_tkinter", "turtle")
 NO_DISPLAY = Pattern(r"no display name|\$DISPLAY|[Cc]annot load backend|interactive framework|No available video device"
                      r"|could not locate runnable browser|cannot (open|connect to) (X server|display)|Qt binding modules")
 REFUSED = Pattern(r"\[Errno 111\]|[Cc]onnection refused")
-# Programs that fail in a sandbox without a network.
-CLIENTS = Pattern(r"(?m)(?:^|[|&;(])\s*(?:(?:timeout\s+\S+|time|if|!|\w+=\S*)\s+)*(?:/\S*/)?(?:curl|wget|ssh|scp|sftp|ping|telnet|dig|nslookup|npx"
-                  r"|git\s+(?:clone|fetch|pull|push|ls-remote)|(?:npm|yarn|pnpm|gem|cargo|go)\s+(?:i|ci|install|add|get|update|fetch))\b")
-WITHOUT_PROXY = Pattern(r"\b(?:ssh|scp|sftp|ping|telnet|dig|nslookup)\b|\bgit@")
-NODE = Pattern(r"(?m)(?:^|[|&;(])\s*(?:\w+=\S*\s+)*(?:/\S*/)?(?:node|tsx|ts-node|deno|bun)\b")
-TRACERS = Pattern(r"(?m)(?:^|[|&;(])\s*(?:\w+=\S*\s+)*(?:/\S*/)?(?:gdb|lldb|strace|ltrace|py-spy)\b")
-LOCALHOST = Pattern(r"localhost|127\.0\.0\.1|\[?::1\b|0\.0\.0\.0")
 FOREIGN = Pattern(r"file:(?://[^/]*)?(?=/)|sandbox:(?://)?(?=/)|[A-Za-z][\w+.-]*:(?=[/\\])")
 DESKTOP = ("xdg-open", "open", "start", "gio", "display", "eog", "feh", "firefox", "google-chrome", "chromium")
 INSTALLERS = ("pip", "pip3", "uv", "conda", "mamba", "pipx", "poetry")
@@ -73,6 +66,8 @@ def missing_module(session, error):
     module = error.name
     if not module:
         return None
+    if module.startswith("sandpiper."):
+        return "its tools are attributes: from sandpiper import tools; tools.SERVER.TOOL(...)"
     if module == "sandpiper":
         return "sandpiper.tools exists only if the user grants tools of other servers, with --tools"
     module = whole_name(session, error)
@@ -500,26 +495,6 @@ def report_servers(session, result):
         result += ("note", "a program listens on port %s: only code here reaches it, no browser of the user's" % shown)
 
 
-def failed_command(session, text):
-    """What the failure of a command of the shell may mean, or None."""
-    gone = without_directory(session)
-    if gone:
-        return gone
-    if "container" not in session.options and LOCALHOST.search(text):
-        last = re.split(r"[;\n]", re.sub(r"[;\s]*(?:\bexit\b[^;\n]*)?$", "", text))[-1]
-        return NO_LISTENER if LOCALHOST.search(last) and re.search(r"\b(?:curl|wget)\b", last) else None
-    if CLIENTS.search(text):
-        return no_network() if not has_proxy() or WITHOUT_PROXY.search(text) else NOT_ALLOWED
-    if NODE.search(text):
-        return "if it could not connect (ENOTFOUND, EAI_AGAIN): " + (
-            "node uses https_proxy only with NODE_USE_ENV_PROXY=1, from version 24 on" if has_proxy() else no_network())
-    if TRACERS.search(text):
-        return "the sandbox refuses ptrace, so gdb and strace cannot trace a process; faulthandler and pdb do without it"
-    if re.search(r"\bgit\s+mv\b", text) and "cow" in session.options:
-        return "git cannot move a directory of the user's here: mv, then git add -A"
-    return None
-
-
 def network(error):
     """Libraries often wrap a refused connection several times."""
     seen = 0
@@ -548,6 +523,14 @@ def terminals(session):
     return "all 32 pseudo-terminals are in use: close some" if exists("/dev/ptmx") else "this sandbox has no pseudo-terminals"
 
 
+def bare_tool(message):
+    """For a name that is one of --tools: `tools`, a server, or a tool of one."""
+    found = re.match(r"name '(\w+)' is not defined", message)
+    if not found or "sandpiper" not in IMPORTED:
+        return None
+    return "from sandpiper import tools" if found[1] == "tools" else load("tools").meant(found[1])
+
+
 def hint_for(session, error, name, message):
     if isinstance(error, ModuleNotFoundError):
         return missing_module(session, error) or optional_dependency(session, message)
@@ -566,7 +549,7 @@ def hint_for(session, error, name, message):
     if name == "NameError" and "'__file__'" in message:
         return "a cell is no file: os.getcwd() is in place of its directory, and relative paths begin there"
     if name == "NameError" and innermost(error).f_code.co_filename in session.sources:
-        return load("readings").command(session.place(innermost(error))[2], True)
+        return bare_tool(message) or load("readings").command(session.place(innermost(error))[2], True)
     if name == "ImportError" and message.startswith("IProgress not found"):
         return "bars of tqdm.notebook need ipywidgets and a notebook: `from tqdm.auto import tqdm` prints them as text"
     if isinstance(error, ImportError) and "URI string" in message:
@@ -575,7 +558,7 @@ def hint_for(session, error, name, message):
         return "the debugger's commands ended: pass them as the argument `stdin`, or print what you want to see"
     if name == "CalledProcessError":
         words = getattr(error, "cmd", "")
-        return failed_command(session, words if type(words) is str else " ".join(map(str, words)))
+        return load("failed").hint_for(session, words if type(words) is str else " ".join(map(str, words)))
     if NO_DISPLAY.search(message) or name == "KeyError" and message == "'DISPLAY'":
         return no_display()
     if isinstance(error, OSError):

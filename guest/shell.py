@@ -207,7 +207,7 @@ class Notebook:
     def finished(self, command, status, script=""):
         self.session.namespace["_exit_code"] = status
         if status:
-            hint = hints.failed_command(self.session, script or command)
+            hint = load("failed").hint_for(self.session, script or command)
             self.failed.append((command.strip().partition("\n")[0], status, hint))
 
     def report(self, result):
