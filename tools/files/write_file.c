@@ -307,6 +307,11 @@ static void write_op_opened(void *arg, const struct wire_reply *reply, int fds[W
     op->fd = take_fd(&fds[0]);
     op->token = reply->token;
     op->existed = reply->file.existed;
+    if (!op->existed && strchr(op->path, '\\')) {
+        write_op_refuse(
+            op, " has backslashes, which separate no directories here; send it with \"/\".");
+        return;
+    }
     op->before = op->mode == WIRE_WRITE_APPEND ? reply->file.size_bytes : 0;
     /* RLIMIT_FSIZE limits processes in the sandbox; this process writes for one. */
     if (op->before + op->size > op->tools->config.spec->limits.disk_bytes) {
@@ -653,10 +658,7 @@ void write_file_call(struct tools *tools, struct rpc_call *call, const json_t *a
         }
     }
     const char *error = path_take(tools->config.spec, json_object_get(arguments, "path"), op->path);
-    error = error                                 ? error
-            : !old_text && strchr(op->path, '\\') ? "/path: has backslashes, which separate no "
-                                                    "directories here; send it with \"/\""
-                                                  : contradiction(arguments);
+    error = error ? error : contradiction(arguments);
     if (error) {
         content_refuse(call, "%s", error);
         write_op_free(op);

@@ -79,8 +79,8 @@ class Files(Shared):
                 self.assertTrue(self.server.write("was.txt", new).text.endswith(said + "\n"), said)
 
     def test_paths_of_windows_are_refused(self):
-        for path, words in ((r"C:\Users\me\a.txt", "path of Windows"), ("C:/Users/me/a.txt", "path of Windows"), (r"sub\b.txt", "backslashes")):
-            self.assert_refused(self.server.write(path, "x"), "/path", words, "/")
+        for path, words in ((r"C:\Users\me\a.txt", "path of Windows"), ("C:/Users/me/a.txt", "path of Windows"), (r"sub\b.txt", "has backslashes")):
+            self.assert_refused(self.server.write(path, "x"), words, "/")
         self.server.write("sub/c.txt", "x")
         self.assert_refused(self.server.read(r"sub\c.txt"), "not found. Did you mean sub/c.txt?")
         self.assert_refused(self.server.read(r"C:\c.txt"), "path of Windows")
