@@ -137,10 +137,11 @@ json_t *schema_coerce(const json_t *schema, json_t *value)
         if (!property) {
             continue;
         }
-        bool drop = is_none(property, old) && !keyword_requires(schema, key);
-        json_auto_t *coerced = drop ? NULL : coerce_value(property, old);
-        if ((!drop && !coerced) ||
-            (coerced != old && coerce_replace(&copy, value, key, coerced) < 0)) {
+        json_auto_t *coerced = coerce_value(property, old);
+        bool drop = (is_none(property, old) || (coerced && is_none(property, coerced))) &&
+                    !keyword_requires(schema, key);
+        json_t *taken = drop ? NULL : coerced;
+        if (!coerced || (taken != old && coerce_replace(&copy, value, key, taken) < 0)) {
             return NULL;
         }
     }
