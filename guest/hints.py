@@ -531,6 +531,11 @@ def bare_tool(message):
     return "from sandpiper import tools" if found[1] == "tools" else load("tools").meant(found[1])
 
 
+NOT_UTF8 = "the text is not UTF-8: encoding=\"cp1252\" reads Latin-1 and Windows-1252, and read_file shows what it can"
+FORMS = ((b"\xff\xfe", "the text is UTF-16: encoding=\"utf-16\""), (b"\xfe\xff", "the text is UTF-16: encoding=\"utf-16\""),
+         (b"\x1f\x8b", "the file is compressed: gzip.open(path, \"rt\"), or compression=\"gzip\""))
+
+
 def hint_for(session, error, name, message):
     if isinstance(error, ModuleNotFoundError):
         return missing_module(session, error) or optional_dependency(session, message)
@@ -539,6 +544,8 @@ def hint_for(session, error, name, message):
     if isinstance(error, MemoryError):
         return ("the memory limit%s is reached, or one value exceeds it; work in pieces, delete unused variables, "
                 "or the user can raise --memory") % mib(session.memory_limit)
+    if isinstance(error, UnicodeDecodeError) and error.encoding.startswith("utf"):
+        return next((hint for head, hint in FORMS if error.start < 2 and error.object.startswith(head)), NOT_UTF8)
     if isinstance(error, RecursionError):
         limit = session.settings[2] if session.settings else sys.getrecursionlimit()
         return "recursion deeper than sys.getrecursionlimit() = %d" % limit

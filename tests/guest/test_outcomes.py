@@ -267,6 +267,12 @@ class Outcomes(GuestCase):
         for line in ("git status --curl; exit 1", "echo curl; exit 1", "npm test; exit 1"):
             self.assertNotIn("network", self.session.run("!" + line).note)
 
+    def test_files_that_are_not_utf8(self):
+        self.run_ok("import gzip\nopen('l', 'wb').write(b'caf\\xe9'); open('w', 'w', encoding='utf-16').write('wide'); gzip.open('z', 'w').write(b'x')")
+        for name, hint in (("l", "encoding=\"cp1252\""), ("w", "encoding=\"utf-16\""), ("z", "gzip.open(path, \"rt\")")):
+            self.assert_hint("open(%r).read()" % name, hint)
+        self.assertIsNone(self.session.run("b'\\xe9'.decode('ascii')").hint)
+
     def test_names_that_differ_in_capitals(self):
         self.run_ok("import os\nopen('README.md', 'w').close()\nos.mkdir('Src')\nopen('Src/Main.py', 'w').close()")
         for path in "readme.md", "ReadMe.MD", "Src/main.py":
