@@ -340,9 +340,9 @@ class Words(ToolsCase):
             self.assertIn("unknown: stand.dies ×1", result.status.line)
 
     def test_descriptions_name_servers_and_grants(self):
-        with self.server(grants={"add": {"max_calls": 3}}) as server:
+        with self.server(grants={"add": {"max_calls": 3, "when": {"to": ["a b", "c"], "by": ["1"]}}}) as server:
             tool = next(tool for tool in server.request("tools/list")["result"]["tools"] if tool["name"] == "run_python")
-            self.assertIn("Granted: stand: add (at most 3 calls), what only reads.", tool["description"])
+            self.assertIn("Granted: stand: add (at most 3 calls) (only to=a b or 1 other, by=1), what only reads.", tool["description"])
             self.assertTrue(tool["annotations"]["openWorldHint"])
         with Server("--tools", self.file({})) as server:
             tool = next(tool for tool in server.request("tools/list")["result"]["tools"] if tool["name"] == "run_python")
