@@ -14,8 +14,7 @@ GIT = Pattern(r"(?m)(?:^|[|&;(])\s*git\s+(?!init\b|clone\b|config\b|version\b|he
 NO_REPOSITORY = ("no .git is in %s: if it belongs to a repository that begins above it, the user can give that directory as "
                  "--workspace")
 LINKED = "the user can give that as --workspace, or with --mount; then git --git-dir=/data/%s%s --work-tree=. finds it"
-PIP = Pattern(r"\bpip3?\s+install\s[^;|&]*?(?:(\bgit\+|://)|\s(?:-e|--editable)\b|\s\.{0,2}/|\s\.(?:\[|\s|$))")
-AWAY = "pip has no network here, and install_package takes packages of the index only, by name"
+PIP = Pattern(r"\bpip3?\s+install\b[^;|&]*?(?:\s(?:-e|--editable)\b|\s\.{0,2}/|\s\.(?:\[|\s|$))")
 LOCAL = "pip builds without a network: --no-build-isolation --no-deps; or without pip, sys.path.insert(0, DIRECTORY)"
 TRACERS = Pattern(r"(?m)(?:^|[|&;(])\s*(?:\w+=\S*\s+)*(?:/\S*/)?(?:gdb|lldb|strace|ltrace|py-spy)\b")
 LOCALHOST = Pattern(r"localhost|127\.0\.0\.1|\[?::1\b|0\.0\.0\.0")
@@ -34,9 +33,8 @@ def hint_for(session, text):
     if NODE.search(text):
         return "if it could not connect (ENOTFOUND, EAI_AGAIN): " + (
             "node uses https_proxy only with NODE_USE_ENV_PROXY=1, from version 24 on" if hints.has_proxy() else hints.no_network())
-    found = PIP.search(text)
-    if found:
-        return AWAY if found[1] else LOCAL
+    if PIP.search(text):
+        return LOCAL
     found = GIT.search(text) and repository(session)
     if found:
         return found

@@ -211,6 +211,13 @@ class Hints(Shared):
                 self.assertEqual(server.python("!git --git-dir=/data/main/.git/worktrees/tree --work-tree=. ls-files").output, "sub/a.txt")
         self.assertNotIn("repository that begins", self.server.python("!git status").text)
 
+    def test_what_pip_cannot_do_is_answered_at_once(self):
+        for line, part in (("pip install -q git+https://x.invalid/a.git", "takes packages of the index only, by name"),
+                           ("pip download https://x.invalid/a.whl", "takes packages of the index only, by name"),
+                           ("python3 -m pip uninstall -y pip", "installed packages stay in this sandbox"),
+                           ("pip install -e nowhere", "--no-build-isolation --no-deps")):
+            self.assertIn(part, self.server.python("!" + line, timeout_s=60).text, line)
+
     def test_code_that_closes_the_interpreters_descriptors(self):
         result = self.server.python("import os\nos.closerange(0, 200)", session="closing")
         self.assertIn("exit code 97: the code has closed descriptors of the interpreter, as os.closerange() | state: ", result.status.line)
