@@ -32,6 +32,10 @@ class Blob(bytes):
     def __repr__(self):
         return "<%s, %d bytes>" % (self.type or "bytes", len(self))
 
+    def _repr_mimebundle_(self, **_):
+        """So that an image is shown where it is the value of a cell."""
+        return {self.type: self}
+
 
 ERRORS = {"tool": ToolError, "denied": PermissionError, "unknown": AttributeError, "invalid": TypeError}
 for public in ToolError, Blob:
@@ -221,9 +225,26 @@ def text_of(result):
     return "\n".join(text for text in texts if isinstance(text, str)) or "the tool has failed without a message"
 
 
+def written(arguments):
+    """Their JSON, or an exception that names the one which has none."""
+    encode = json()[0]
+    try:
+        return encode(arguments)
+    except (TypeError, ValueError):
+        for name, value in arguments.items():
+            try:
+                encode(value)
+            except (TypeError, ValueError) as why:
+                kind = type(value)
+                plain = next((method for method in ("isoformat", "tolist", "to_dict") if hasattr(kind, method)), None)
+                raise (TypeError if isinstance(why, TypeError) else ValueError)("argument `%s` (%s): %s%s" % (
+                    name, kind.__name__, why, "; send %s.%s()" % (name, plain) if plain else "")) from None
+        raise
+
+
 def call(target, arguments):
     """target: the names of server and tool, as fields."""
-    result = ask("call", target + frames.join(("arguments", json()[0](arguments))))
+    result = ask("call", target + frames.join(("arguments", written(arguments))))
     if result.get("isError"):
         raise ToolError(text_of(result))
     return value_of(result)

@@ -15,6 +15,7 @@ BYTES_MAX = 640000
 PIXELS_MAX = 60000000  # decoded at once: 240 MB of four-byte pixels
 SIDES = (LONG_SIDE, 1100, 768, 512)
 TEXT_MAX = 8 << 20  # bytes of a document
+EMPTY_MAX = 2  # rows of a table that are shown as such
 TEXT_S = 7  # after which a part of a document is its last one
 PDF_LIBRARIES = (("pypdf", "PdfReader"), ("PyPDF2", "PdfReader"), ("pymupdf", "open"), ("fitz", "open"), ("pdfplumber", "open"))
 EXIT_NO_LIBRARY = 3
@@ -111,16 +112,24 @@ def text_of_xlsx(path):
     # A formula has a value only if a program has computed it.
     values, formulas = (openpyxl.load_workbook(path, read_only=True, data_only=only) for only in (True, False))
     for sheet, written in zip(values.worksheets, formulas.worksheets):
-        yield "--- sheet %s ---\n" % sheet.title
+        yield "--- sheet %s%s ---\n" % (sheet.title, "" if sheet.sheet_state == "visible" else " (hidden)")
         empty = 0
         for row in zip(sheet.iter_rows(values_only=True), written.iter_rows(values_only=True)):
-            cells = [formula if value is None else value for value, formula in zip(*row)]
+            cells = [text_of_cell(value, formula) for value, formula in zip(*row)]
             while cells and cells[-1] is None:
                 cells.pop()
             if cells:
-                yield "\n" * empty + line_of(cells)
+                yield ("\n" * empty if empty <= EMPTY_MAX else "[%d empty rows]\n" % empty) + line_of(cells)
             empty = 0 if cells else empty + 1
             yield ""
+
+
+def text_of_cell(value, formula):
+    if value is None:
+        return formula if formula is None else "%s [no value]" % getattr(formula, "text", formula)
+    if hasattr(value, "isoformat"):
+        return value.isoformat(*" "[: hasattr(value, "date")]).replace(" 00:00:00", "")
+    return value
 
 
 def line_of(cells):

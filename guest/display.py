@@ -7,6 +7,7 @@ enter = load("session").enter
 TEXT_MAX = 8000
 WIDTH = 100
 ITEMS_MAX = 60
+LISTED = 8
 DEPTH_MAX = 6
 STRING_MAX = 4000
 INNER_STRING_MAX = 400
@@ -57,7 +58,7 @@ def present(session, value, enter):
     """The text for a value, None if it shows itself; adds its images to those of the call."""
     kind = type(value)
     if kind in PLAIN or kind in BRACKETS or kind in (str, bytes, bytearray):
-        return text_of(value, enter)
+        return "\n".join([text_of(value, enter), *images_in(session, value)])
     if kind.__name__ == "coroutine":
         load("shell").notebook(session).notes.append("the value is a coroutine, which runs only with `await`")
     if is_figure(value):
@@ -72,6 +73,12 @@ def present(session, value, enter):
     if session.shown is not None:
         session.guard([], "the form for people", enter, load("shown").take, session, value, data, text)
     return text
+
+
+def images_in(session, value):
+    """Lines for the images among what a tool of --tools has returned."""
+    blobs = value[:LISTED] if type(value) is list and "sandpiper" in IMPORTED else ()
+    return [line for one in blobs if type(one) is load("calls").Blob for line in load("forms").add_images(session, {one.type: one})]
 
 
 def is_for(session, hook, value):

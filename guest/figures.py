@@ -164,8 +164,11 @@ def is_blank(figure):
 def take(session, figure, waiting=2):
     if is_blank(figure) or is_seen(session, figure):
         return
-    shown = session.shown_images()
-    shown.checked.add(getattr(figure, "_copy", None))
+    shown, copy = session.shown_images(), getattr(figure, "_copy", None)
+    if copy in shown.displayed and not figure.stale:
+        mark_seen(session, figure)
+        return
+    shown.checked.add(copy)
     if shown.full():
         shown.undrawn += 1
         return

@@ -16,6 +16,7 @@ ENTITIES = {
     "middot": "·", "minus": "−", "mu": "μ", "nbsp": " ", "ndash": "–", "ne": "≠", "plusmn": "±", "quot": '"', "raquo": "»",
     "rarr": "→", "rdquo": "”", "rsquo": "’", "sigma": "σ", "sup2": "²", "thinsp": " ", "times": "×",
 }
+HTML_MAX, TEXT_MAX = 4000000, 200000  # characters, with scripts and without
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
@@ -126,7 +127,7 @@ def character(match):
 
 
 def without_tags(html):
-    html = re.sub(r"(?is)<(style|script|head)\b.*?</\1\s*>|<!--.*?-->", "", html[:200000])
+    html = re.sub(r"(?is)<(style|script|head)\b.*?(?:</\1\s*>|\Z)|<!--.*?(?:-->|\Z)", "", html[:HTML_MAX])[:TEXT_MAX]
     html = re.sub(r"(?i)</t[dh]>\s*(?=<t[dh])", "\t", html)
     html = re.sub(r"(?i)\s*(<br\s*/?>|</(p|div|tr|li|h[1-6]|table|ul|ol|pre)>)\s*", "\n", html)
     text = re.sub(r"&(#[0-9]+|#[xX][0-9a-fA-F]+|[a-z0-9]+);", character, re.sub(r"(?s)<[^>]*>", "", html))

@@ -18,13 +18,6 @@ WINDOWS = ("tkinter", "_tkinter", "turtle")
 NO_DISPLAY = Pattern(r"no display name|\$DISPLAY|[Cc]annot load backend|interactive framework|No available video device"
                      r"|could not locate runnable browser|cannot (open|connect to) (X server|display)|Qt binding modules")
 REFUSED = Pattern(r"\[Errno 111\]|[Cc]onnection refused")
-# Programs that fail in a sandbox without a network.
-CLIENTS = Pattern(r"(?m)(?:^|[|&;(])\s*(?:(?:timeout\s+\S+|time|if|!|\w+=\S*)\s+)*(?:/\S*/)?(?:curl|wget|ssh|scp|sftp|ping|telnet|dig|nslookup|npx"
-                  r"|git\s+(?:clone|fetch|pull|push|ls-remote)|(?:\S*python[\d.]*\s+-m\s+)?(?:uv\s+)?pip[\d.]*\s+(?:download|wheel|index)|(?:npm|yarn|pnpm|gem|cargo|go)\s+(?:i|ci|install|add|get|update|fetch))\b")
-WITHOUT_PROXY = Pattern(r"\b(?:ssh|scp|sftp|ping|telnet|dig|nslookup)\b|\bgit@")
-NODE = Pattern(r"(?m)(?:^|[|&;(])\s*(?:\w+=\S*\s+)*(?:/\S*/)?(?:node|tsx|ts-node|deno|bun)\b")
-TRACERS = Pattern(r"(?m)(?:^|[|&;(])\s*(?:\w+=\S*\s+)*(?:/\S*/)?(?:gdb|lldb|strace|ltrace|py-spy)\b")
-LOCALHOST = Pattern(r"localhost|127\.0\.0\.1|\[?::1\b|0\.0\.0\.0")
 FOREIGN = Pattern(r"file:(?://[^/]*)?(?=/)|sandbox:(?://)?(?=/)|[A-Za-z][\w+.-]*:(?=[/\\])")
 DESKTOP = ("xdg-open", "open", "start", "gio", "display", "eog", "feh", "firefox", "google-chrome", "chromium")
 INSTALLERS = ("pip", "pip3", "uv", "conda", "mamba", "pipx", "poetry")
@@ -73,6 +66,8 @@ def missing_module(session, error):
     module = error.name
     if not module:
         return None
+    if module.startswith("sandpiper."):
+        return "its tools are attributes: from sandpiper import tools; tools.SERVER.TOOL(...)"
     if module == "sandpiper":
         return "sandpiper.tools exists only if the user grants tools of other servers, with --tools"
     module = whole_name(session, error)
@@ -500,31 +495,6 @@ def report_servers(session, result):
         result += ("note", "a program listens on port %s: only code here reaches it, no browser of the user's" % shown)
 
 
-def failed_command(session, text):
-    """What the failure of a command of the shell may mean, or None."""
-    gone = without_directory(session)
-    if gone:
-        return gone
-    if "container" not in session.options and LOCALHOST.search(text):
-        last = re.split(r"[;\n]", re.sub(r"[;\s]*(?:\bexit\b[^;\n]*)?$", "", text))[-1]
-        return NO_LISTENER if LOCALHOST.search(last) and re.search(r"\b(?:curl|wget)\b", last) else None
-    if CLIENTS.search(text):
-        return no_network() if not has_proxy() or WITHOUT_PROXY.search(text) else NOT_ALLOWED + ask_for_host()
-    if NODE.search(text):
-        return "if it could not connect (ENOTFOUND, EAI_AGAIN): " + (
-            "node uses https_proxy only with NODE_USE_ENV_PROXY=1, from version 24 on" if has_proxy() else no_network())
-    if TRACERS.search(text):
-        return "the sandbox refuses ptrace, so gdb and strace cannot trace a process; faulthandler and pdb do without it"
-    if re.search(r"\bgit\s+mv\b", text) and "cow" in session.options:
-        return "git cannot move a directory of the user's here: mv, then git add -A"
-    return None
-
-
-def ask_for_host():
-    return ("send the code again if the last line of the result says that the user is asked" if "ask-host" in load("session").SESSION.options
-            else "ask the user to allow it")
-
-
 def network(error):
     """Libraries often wrap a refused connection several times."""
     seen = 0
@@ -553,6 +523,19 @@ def terminals(session):
     return "all 32 pseudo-terminals are in use: close some" if exists("/dev/ptmx") else "this sandbox has no pseudo-terminals"
 
 
+def bare_tool(message):
+    """For a name that is one of --tools: `tools`, a server, or a tool of one."""
+    found = re.match(r"name '(\w+)' is not defined", message)
+    if not found or "sandpiper" not in IMPORTED:
+        return None
+    return "from sandpiper import tools" if found[1] == "tools" else load("tools").meant(found[1])
+
+
+NOT_UTF8 = "the text is not UTF-8: encoding=\"cp1252\" reads Latin-1 and Windows-1252, and read_file shows what it can"
+FORMS = ((b"\xff\xfe", "the text is UTF-16: encoding=\"utf-16\""), (b"\xfe\xff", "the text is UTF-16: encoding=\"utf-16\""),
+         (b"\x1f\x8b", "the file is compressed: gzip.open(path, \"rt\"), or compression=\"gzip\""))
+
+
 def hint_for(session, error, name, message):
     if isinstance(error, ModuleNotFoundError):
         return missing_module(session, error) or optional_dependency(session, message)
@@ -561,6 +544,8 @@ def hint_for(session, error, name, message):
     if isinstance(error, MemoryError):
         return ("the memory limit%s is reached, or one value exceeds it; work in pieces, delete unused variables, "
                 "or the user can raise --memory") % mib(session.memory_limit)
+    if isinstance(error, UnicodeDecodeError) and error.encoding.startswith("utf"):
+        return next((hint for head, hint in FORMS if error.start < 2 and error.object.startswith(head)), NOT_UTF8)
     if isinstance(error, RecursionError):
         limit = session.settings[2] if session.settings else sys.getrecursionlimit()
         return "recursion deeper than sys.getrecursionlimit() = %d" % limit
@@ -571,7 +556,7 @@ def hint_for(session, error, name, message):
     if name == "NameError" and "'__file__'" in message:
         return "a cell is no file: os.getcwd() is in place of its directory, and relative paths begin there"
     if name == "NameError" and innermost(error).f_code.co_filename in session.sources:
-        return load("readings").command(session.place(innermost(error))[2], True)
+        return bare_tool(message) or load("readings").command(session.place(innermost(error))[2], True)
     if name == "ImportError" and message.startswith("IProgress not found"):
         return "bars of tqdm.notebook need ipywidgets and a notebook: `from tqdm.auto import tqdm` prints them as text"
     if isinstance(error, ImportError) and "URI string" in message:
@@ -581,7 +566,7 @@ def hint_for(session, error, name, message):
     if name == "KeyboardInterrupt":
         return load("shell").waited_for(error)
     if name in ("CalledProcessError", "TimeoutExpired"):
-        return failed_command(session, load("shell").text_of_command(getattr(error, "cmd", "")))
+        return load("failed").hint_for(session, load("shell").text_of_command(getattr(error, "cmd", "")))
     if NO_DISPLAY.search(message) or name == "KeyError" and message == "'DISPLAY'":
         return no_display()
     if isinstance(error, OSError):

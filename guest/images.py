@@ -36,6 +36,7 @@ class Images:
         self.session = session
         self.paths = []
         self.checked = set()  # files that the cell has made, some both saved and among its changes; hashes of images
+        self.displayed = set()  # hashes of images that the cell has displayed
         self.missing = []  # files of images that found no space
         self.undrawn = 0
         self.blank = None  # a file to which the cell has saved an empty figure
@@ -84,6 +85,7 @@ class Images:
         if found is None or self.full():
             return None
         path = self.write(data, found[0])
+        self.displayed.add(hash(data))
         self.add_file(path, displayed=True)
         return path
 

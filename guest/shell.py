@@ -207,7 +207,7 @@ class Notebook:
     def finished(self, command, status, script=""):
         self.session.namespace["_exit_code"] = status
         if status:
-            hint = hints.failed_command(self.session, script or command)
+            hint = load("failed").hint_for(self.session, script or command)
             self.failed.append((command.strip().partition("\n")[0], status, hint))
 
     def report(self, result):
@@ -366,7 +366,7 @@ def waited_for(error):
         elif at.tb_frame.f_globals.get("__name__") == "subprocess" and code.co_name == "wait":
             text = text_of_command(getattr(values.get("self"), "args", ""))
         at = at.tb_next
-    return hints.no_network() if not hints.has_proxy() and hints.CLIENTS.search(text) else None
+    return hints.no_network() if not hints.has_proxy() and load("failed").CLIENTS.search(text) else None
 
 
 def notebook(session):

@@ -15,6 +15,15 @@ def identifier(name):
     return "".join(c if c.isalnum() or c == "_" else "_" for c in name)
 
 
+def arguments_of(schema):
+    """{name of a parameter: how Python writes it}: library-name as library_name, from as from_, unless two would be the same."""
+    written = {}
+    for name, _, _ in parameters_of(schema):
+        plain = identifier(name)
+        written.setdefault(plain + "_" * iskeyword(plain) if plain.strip("_") else name, []).append(name)
+    return {name: plain if len(names) == 1 else name for plain, names in written.items() for name in names}
+
+
 def type_name(schema):
     kind, options = (schema.get("type"), schema.get("anyOf")) if isinstance(schema, dict) else (None, None)
     if isinstance(options, list):
@@ -35,21 +44,21 @@ def parameters_of(schema):
 
 
 def signature_text(info):
-    parts = []
+    parts, written = [], arguments_of(info["schema"])
     for name, schema, required in parameters_of(info["schema"]):
         kind = type_name(schema)
-        parts.append(name + (": " + kind if kind else "") + ("" if required else " = " + repr(schema.get("default"))))
+        parts.append(written[name] + (": " + kind if kind else "") + ("" if required else " = " + repr(schema.get("default"))))
     return "(" + ", ".join(parts) + ")"
 
 
 def signature_of(info):
     inspect = imports.shared("inspect")
-    parameters = []
+    parameters, written = [], arguments_of(info["schema"])
     for name, schema, required in parameters_of(info["schema"]):
-        if name.isidentifier() and not iskeyword(name):
+        if written[name].isidentifier() and not iskeyword(written[name]):
             kind = schema.get("type")
             parameters.append(inspect.Parameter(
-                name, inspect.Parameter.KEYWORD_ONLY, default=inspect.Parameter.empty if required else schema.get("default"),
+                written[name], inspect.Parameter.KEYWORD_ONLY, default=inspect.Parameter.empty if required else schema.get("default"),
                 annotation=TYPES.get(kind, inspect.Parameter.empty) if isinstance(kind, str) else inspect.Parameter.empty))
     return inspect.Signature(parameters)
 
@@ -76,13 +85,13 @@ def shape_of(schema, depth=3):
 
 
 def documentation_of(info):
-    lines = [info.get("description") or info.get("title") or "", ""]
+    lines, written = [info.get("description") or info.get("title") or "", ""], arguments_of(info["schema"])
     for name, schema, required in parameters_of(info["schema"]):
         words = [shape_of(schema), "" if required else "optional"]
         if isinstance(schema.get("enum"), list):
             words.append("one of " + ", ".join(map(repr, schema["enum"])))
         about = schema.get("description")
-        lines.append("%s (%s)%s" % (name, ", ".join(filter(None, words)) or "any value",
+        lines.append("%s (%s)%s" % (written[name], ", ".join(filter(None, words)) or "any value",
                                     ": " + about if isinstance(about, str) else ""))
     if not info["granted"]:
         lines += ["", "Not granted: a call raises PermissionError."]
@@ -92,6 +101,7 @@ def documentation_of(info):
 def function_of(server, name, info, error=None):
     """The tool as a function. error: of its server, which does not start; then info is None."""
     target = frames.join(("server", server, "tool", name))
+    names = {plain: name for name, plain in arguments_of(info["schema"] if info else {}).items()}
     unset = {name for name, schema, required in parameters_of(info["schema"] if info else {})
              if not required and schema.get("default") is None and "None" not in (type_name(schema) or "None")}
 
@@ -101,7 +111,8 @@ def function_of(server, name, info, error=None):
             raise error
         if positional:
             raise TypeError("%s takes its arguments by name: %s" % (tool.__qualname__, signature_text(info)))
-        return {name: value for name, value in arguments.items() if value is not None or name not in unset}
+        sent = {names.get(name, name): value for name, value in arguments.items()}
+        return {name: value for name, value in sent.items() if value is not None or name not in unset}
 
     def tool(*positional, **arguments):
         return calls.call(target, sent(positional, arguments))
@@ -183,7 +194,7 @@ class Tools:
 
     tools.search("word") lists those that match, with signatures; "" lists all.
     tools.SERVER.TOOL(name=value) calls one, and `await tools.SERVER.TOOL.aio(name=value)` does so in asyncio.
-    Names that are no identifiers: tools["odd-server"]["odd-name"](**{"from": 1}).
+    Names that are no identifiers: tools["odd-server"]["odd-name"](from_=1, library_name="x").
     Errors: ToolError, and PermissionError where the user has not granted a call.
     """
 
@@ -248,6 +259,17 @@ def lines_of(servers, word=""):
                 found.append(cut("tools" + path + signature_text(info), SIGNATURE_MAX)
                              + ("" if info["granted"] else "  [not granted]") + ("  " + summary_of(info)).rstrip())
     return Lines((found or ["no tool matches"]) + others)
+
+
+def meant(name):
+    """How code writes a tool, or a server, that it has called by its bare name; None if there is no such."""
+    servers = IMPORTED["sandpiper"].tools._all()
+    found = [("." + identifier(server), "") for server in servers if identifier(server) == name] or [
+        (attribute(server, servers) + attribute(info["name"], [one["name"] for one in infos]), "(...)")
+        for server, (infos, _) in listed(servers, 2).items() for info in infos if identifier(info["name"]) == name]
+    return "from sandpiper import tools; tools%s%s" % found[0] if found else None
+
+
 def listed(servers, limit_s=10):
     """{name: (tools, None) or ((), why there are none)}, of all servers at the same time."""
     found, lock = {}, _thread.allocate_lock()
@@ -278,4 +300,4 @@ def install():
     module.__all__ = ["tools", "ToolError", "Blob"]
     for public in Tools, Server, Lines:
         public.__module__ = "sandpiper"
-    IMPORTED["sandpiper"] = module
+    IMPORTED["sandpiper"], IMPORTED["sandpiper.tools"] = module, module.tools  # for `from sandpiper.tools import files`

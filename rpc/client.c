@@ -215,7 +215,7 @@ static void on_silence(void *arg);
 
 static void listen_for(struct rpc_client *client)
 {
-    loop_timer_in(client->loop, &client->silence, LIMIT_TOOL_SILENCE_MS, on_silence, client);
+    loop_timer_in(client->loop, &client->silence, client->config.silence_ms, on_silence, client);
 }
 
 static void initialize(struct rpc_client *client)
@@ -234,10 +234,16 @@ static void initialize(struct rpc_client *client)
 static void on_silence(void *arg)
 {
     struct rpc_client *client = arg;
+    char why[160];
     if (client->state == CLIENT_PROBING) {
         initialize(client);
     } else {
-        close_client(client, "did not respond within 10 s");
+        (void)snprintf(
+            why, sizeof why,
+            "did not respond within %u s; the next call starts it again, and the user can "
+            "give it longer (start_s)",
+            client->config.silence_ms / 1000);
+        close_client(client, why);
     }
 }
 

@@ -14,6 +14,7 @@ struct rpc_client;
 struct rpc_client_config {
     const char *name; /* of this client, borrowed */
     const char *version;
+    unsigned silence_ms; /* until its first response it may take so long */
     bool legacy; /* begin with initialize: the server has exited when it was asked to discover */
 };
 

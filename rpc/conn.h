@@ -3,6 +3,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct buf;
 struct loop;
 struct rpc_call;
 struct rpc_conn;
@@ -51,9 +52,9 @@ struct rpc_tools {
      * this returns. arguments: an object, borrowed until this returns. */
     bool (*start)(void *ctx, struct rpc_call *call, const char *name, json_t *arguments);
 
-    /* May be NULL. A sentence that names the tool which does what one of other servers does, or
-     * NULL. */
-    const char *(*instead)(const char *name);
+    /* May be NULL. Appends a sentence that says how to do what a tool of other servers does, if it
+     * is known. */
+    void (*instead)(void *ctx, const char *name, struct buf *out);
 
     /* The client cancelled the call, or the connection ends. The tool stops its work and must still
      * end the call, maybe before this returns; nothing is sent then. */

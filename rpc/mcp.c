@@ -167,18 +167,16 @@ static void refuse_unknown(struct rpc_call *call, const char *name)
 {
     char shown[120];
     size_t index = 0;
-    const char *instead = call->peer->tools.instead ? call->peer->tools.instead(name) : NULL;
     const json_t *tool = NULL;
     OWNED(buf_done) struct buf text = BUF_EMPTY;
     json_auto_t *tools = call->peer->tools.list(call->peer->tools.ctx);
-    buf_appendf(&text, "Unknown tool: %s%s%s", word_show(name, strlen(name), shown, sizeof shown),
-                instead ? ". " : "", instead ? instead : "");
+    buf_appendf(&text, "Unknown tool: %s. ", word_show(name, strlen(name), shown, sizeof shown));
+    if (call->peer->tools.instead) {
+        call->peer->tools.instead(call->peer->tools.ctx, name, &text);
+    }
     json_array_foreach (tools, index, tool) {
         buf_appendf(&text, "%s%s",
-                    index     ? ", "
-                    : instead ? " Tools: "
-                              : ". Tools: ",
-                    json_string_value(json_object_get(tool, "name")));
+                    index ? ", " : "Tools: ", json_string_value(json_object_get(tool, "name")));
     }
     refuse(call, RPC_INVALID_PARAMS, buf_error(&text) ? "Unknown tool" : buf_text(&text));
 }

@@ -116,9 +116,9 @@ static bool is_none(const json_t *property, const json_t *value)
     enum keyword_type type = keyword_type(property);
     bool is_text = (type == KEYWORD_TYPE_STRING || type == KEYWORD_TYPE_ANY) &&
                    !json_object_get(property, "enum") && !json_object_get(property, "pattern");
-    bool is_zero = type == KEYWORD_TYPE_INTEGER && json_is_integer(value) &&
-                   json_integer_value(value) == 0 &&
-                   json_integer_value(json_object_get(property, "minimum")) > 0;
+    bool is_zero = (type == KEYWORD_TYPE_INTEGER || type == KEYWORD_TYPE_NUMBER) &&
+                   json_is_number(value) && json_number_value(value) == 0 &&
+                   json_number_value(json_object_get(property, "minimum")) > 0;
     return json_is_null(value) || is_zero ||
            (!is_text && json_is_string(value) && json_string_length(value) == 0);
 }
@@ -137,10 +137,11 @@ json_t *schema_coerce(const json_t *schema, json_t *value)
         if (!property) {
             continue;
         }
-        bool drop = is_none(property, old) && !keyword_requires(schema, key);
-        json_auto_t *coerced = drop ? NULL : coerce_value(property, old);
-        if ((!drop && !coerced) ||
-            (coerced != old && coerce_replace(&copy, value, key, coerced) < 0)) {
+        json_auto_t *coerced = coerce_value(property, old);
+        bool drop = (is_none(property, old) || (coerced && is_none(property, coerced))) &&
+                    !keyword_requires(schema, key);
+        json_t *taken = drop ? NULL : coerced;
+        if (!coerced || (taken != old && coerce_replace(&copy, value, key, taken) < 0)) {
             return NULL;
         }
     }

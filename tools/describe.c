@@ -1,7 +1,10 @@
 /* What a client gets before it calls: the tools with the limits in force, and the instructions.
  * Both stay the same as long as the process lives, since clients cache them. */
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/own.h"
@@ -183,6 +186,14 @@ json_t *describe_tools(void *ctx)
     return list;
 }
 
+/* Whether code's clock is in UTC: it sees this file, and no TZ of the server's. */
+static bool is_utc(void)
+{
+    char target[PATH_MAX] = "";
+    ssize_t size = readlink("/etc/localtime", target, sizeof target - 1);
+    return size < 0 ? errno == ENOENT : size >= 3 && strcmp(target + size - 3, "UTC") == 0;
+}
+
 /* Appends a line about the interpreter. */
 static void describe_python(struct tools *tools, struct buf *out)
 {
@@ -192,8 +203,9 @@ static void describe_python(struct tools *tools, struct buf *out)
         return;
     }
     static const char none[] = ", its standard library, and none of the well-known packages";
-    buf_appendf(out, "Python: CPython %s%s%s.\n", python->version,
-                python->packages[0] ? " with " : none, python->packages);
+    buf_appendf(out, "Python: CPython %s%s%s%s.\n", python->version,
+                python->packages[0] ? " with " : none, python->packages,
+                is_utc() ? "; its clock is in UTC, whatever the user's time zone is" : "");
 }
 
 /* Appends what kind of directory the workspace is: whether the user finds the files in it. */

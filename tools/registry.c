@@ -311,6 +311,19 @@ uint64_t tools_quiet_ms(const struct tools *tools)
     return jobs_quiet_ms(tools->jobs);
 }
 
+static void tools_instead(void *ctx, const char *name, struct buf *out)
+{
+    const struct tools *tools = ctx;
+    const char *known = tolerance_tool(name);
+    if (known) {
+        buf_appendf(out, "%s ", known);
+    } else if (tools->config.tools_file) {
+        buf_append_text(out,
+                        "Code of run_python calls those of other servers: from sandpiper import "
+                        "tools; print(tools.search()) lists them. ");
+    }
+}
+
 struct rpc_tools tools_for_rpc(struct tools *tools)
 {
     return (struct rpc_tools){.ctx = tools,
@@ -321,7 +334,7 @@ struct rpc_tools tools_for_rpc(struct tools *tools)
                               .list = describe_tools,
                               .instructions = describe_server,
                               .start = tools_start,
-                              .instead = tolerance_tool,
+                              .instead = tools_instead,
                               .cancel = tools_cancel,
                               .greeted = tools_greeted};
 }

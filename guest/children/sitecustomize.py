@@ -80,6 +80,8 @@ def file_in(word):
 def refuse_downloads(words):
     """Code has no network, unless the user allows hosts; and pip would retry for many seconds. It would take the name of a
     file for a package's, which anybody can have taken on an index."""
+    if words[:1] == ["uninstall"] and not os.access(sys.prefix, os.W_OK):
+        refuse("pip: installed packages stay in this sandbox; install_package replaces one with another version")
     if not words or words[0] not in DOWNLOADS:
         return
     names, files, before, wrong = [], [], "", None
@@ -96,6 +98,8 @@ def refuse_downloads(words):
         if wrong:
             refuse("pip: %s is a file, not a package: pip %s -r %s" % (wrong, words[0], wrong))
         return
+    if any("://" in name and not name.startswith("file:") for name in names):
+        refuse("pip: code in this sandbox has no network, and install_package takes packages of the index only, by name")
     local = any(name == "." or "/" in name or name.endswith(ARCHIVES) for name in names)
     if local and not wrong or not names + files or "--no-index" in words:
         return

@@ -40,10 +40,13 @@ def main():
     request = reply.read_request()
     try:
         place = confine.Place(request)
-        step = confine.step(DIRECTORY, request["step"], place)
-        gc.freeze()
-        gc.enable()
-        answer = step.run(request, place)
+        confine.enter(request["step"], place)
+        answer = confine.present(request)
+        if answer is None:
+            step = confine.load(DIRECTORY, request["step"])
+            gc.freeze()
+            gc.enable()
+            answer = step.run(request, place)
     except Exception as error:
         failure = failures.of(error)
         if failure.kind == "other":

@@ -484,6 +484,7 @@ void zygote_content(const struct box_spec *spec, const struct box_packages *pack
         {spec->calls, "calls"},
         {spec->allow_degraded & 1U << BOX_PROTECTION_LANDLOCK, "landlock-optional"},
         {spec->scratch != NULL, "container"},
+        {spec->workspace != NULL, "workspace"},
         {spec->cow, "cow"},
         {spec->cow && spec->store, "cow-store"},
         {spec->egress && spec->egress->ask, "ask-host"},

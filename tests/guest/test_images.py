@@ -39,6 +39,8 @@ class Forms(GuestCase):
                     "class R(H):\n    def __repr__(self): return 'plain'")
         self.assertEqual(self.value("H()"), "\na < b\n1\t2")
         self.assertEqual(self.value("R()"), "plain")
+        self.run_ok("class S:\n    def _repr_html_(self): return '<script>' + 'var a = 1; ' * 40000 + '</script><p>the text</p><script>var b'")
+        self.assertEqual(self.value("S()").strip(), "the text")
 
     def test_latex_and_json_where_there_is_no_repr(self):
         self.run_ok("class L:\n    def _repr_latex_(self): return '$x$'\n"

@@ -286,6 +286,13 @@ class Layers(Installers):
         reply = self.fetched("parent")
         self.assertEqual([row["name"] for row in reply["to_install"]], ["parent"])
 
+    def test_pip_is_not_asked_for_what_is_there(self):
+        self.installed("plain==1.1", "shared")
+        self.assertEqual(self.fetched("Plain", "shared")["already"], [{"name": "plain", "version": "1.1"}, {"name": "shared", "version": "2.5"}])
+        self.assertNotIn("already satisfied", self.box.log)
+        self.fetched("plain", "shared>=2")
+        self.assertIn("already satisfied", self.box.log)
+
     def test_the_name_of_an_installed_module_is_understood(self):
         self.box.layers = 1
         (self.box.layer / "scikit_learn-1.0.dist-info").mkdir(parents=True)

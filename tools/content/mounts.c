@@ -203,6 +203,20 @@ bool data_explain(const struct box_spec *spec, const char *text, char *out, size
     return false;
 }
 
+bool data_beside(const struct box_spec *spec, unsigned at, const char *path, char *out, size_t size)
+{
+    const char *inside = path_behind(path, spec->paths.work);
+    const char *relative = inside && *inside ? inside : path;
+    if (at >= spec->mount_count) {
+        return false;
+    }
+    size_t used = put_place(spec, &spec->mounts[at], /* whole= */ true, out, size);
+    bool fits = *relative != '/' && used < size &&
+                (size_t)snprintf(out + used, size - used, "/%s", relative) < size - used;
+    out[0] = fits ? out[0] : '\0';
+    return true;
+}
+
 bool data_guess(const struct box_spec *spec, const char *path, char *out, size_t size)
 {
     const char *inside = path_behind(path, spec->paths.work);

@@ -27,6 +27,11 @@ bool data_find_home(const struct box_spec *spec, const char *rest, char *out, si
  * such a directory. Returns whether it has one. */
 bool data_explain(const struct box_spec *spec, const char *text, char *out, size_t size);
 
+/* The place of a relative path in the mounted directory number at; "": it has none. False: there is
+ * no such directory. */
+bool data_beside(const struct box_spec *spec, unsigned at, const char *path, char *out,
+                 size_t size);
+
 /* Guesses the meaning of a path that does not exist: one that begins with the name of a mounted
  * directory. False: no guess. */
 bool data_guess(const struct box_spec *spec, const char *path, char *out, size_t size);

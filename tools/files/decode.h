@@ -26,9 +26,31 @@ struct buf;
 
 /* Files of other forms as text. */
 
-/* Appends UTF-16 text, which begins with its byte order mark, as UTF-8; U+FFFD replaces what is no
- * character. 0 or -ENOMEM. */
-int utf16_decode(const char *bytes, size_t size, struct buf *out);
+/* How bytes stand for characters. TEXT_WINDOWS: Windows-1252, or Latin-1, which has the same
+ * letters; a guess. TEXT_OTHER: of many bytes a character, or not known. */
+enum text_encoding { TEXT_UTF8, TEXT_UTF16, TEXT_WINDOWS, TEXT_OTHER };
+
+/* UTF-16 is known by its byte order mark, which its text begins with. */
+enum text_encoding text_encoding_of(const char *bytes, size_t size);
+
+/* What code passes to open(), in a clause for a model; of the first three. NULL: nothing. */
+const char *text_encoding_clause(enum text_encoding encoding);
+
+/* Appends text as UTF-8; U+FFFD replaces what is no character. UTF-8 stays as it is. 0 or -ENOMEM.
+ */
+int text_decode(enum text_encoding encoding, const char *bytes, size_t size, struct buf *out);
+
+/* Appends UTF-8 text in an encoding. like: two bytes of UTF-16 at least, whose byte order is
+ * taken; the mark itself is not added. 0, -ENOMEM or -EILSEQ: the encoding lacks a character. */
+int text_encode(enum text_encoding encoding, const char *like, const char *text, size_t size,
+                struct buf *out);
+
+/* Whether a file of this name may have others in it as base64: a report in HTML, Markdown, SVG. */
+bool embedding_is(const char *path);
+
+/* Appends a text without the base64 of files in it, on the same lines. 0, -ENOMEM, or -EINVAL:
+ * there is none of some length. */
+int embedding_decode(const char *bytes, size_t size, struct buf *out);
 
 bool ipynb_is(const char *path);
 

@@ -21,24 +21,65 @@ static bool is_space(char c)
     return c && strchr(" \t\r\n", c);
 }
 
-static int append_without_space(struct buf *out, const char *text, size_t size)
+/* Characters of typography, and what people type for them. */
+static const struct {
+    const char *found;
+    const char *typed;
+} typed[] = {
+    {"\xe2\x80\x98", "'"},  {"\xe2\x80\x99", "'"},   {"\xe2\x80\x9a", "'"}, {"\xe2\x80\x9c", "\""},
+    {"\xe2\x80\x9d", "\""}, {"\xe2\x80\x9e", "\""},  {"\xc2\xab", "\""},    {"\xc2\xbb", "\""},
+    {"\xe2\x80\x90", "-"},  {"\xe2\x80\x91", "-"},   {"\xe2\x80\x93", "-"}, {"\xe2\x80\x94", "-"},
+    {"\xe2\x88\x92", "-"},  {"\xe2\x80\xa6", "..."}, {"\xc2\xa0", ""},      {"\xe2\x80\xaf", ""},
+};
+
+/* Size of the piece at the front of a text, which is one byte or a character of typography.
+ * *ret_plain, *ret_size: what counts of it, which is nothing of white space. */
+static size_t plain_of(const char *text, size_t left, const char **ret_plain, size_t *ret_size)
 {
-    size_t from = 0;
-    for (size_t i = 0; i <= size; i++) {
-        if (i == size || is_space(text[i])) {
-            buf_append(out, text + from, i - from);
-            from = i + 1;
+    bool may_be = text[0] == '\xc2' || text[0] == '\xe2'; /* they all begin so */
+    for (size_t i = 0; may_be && i < sizeof typed / sizeof *typed; i++) {
+        size_t size = strlen(typed[i].found);
+        if (size <= left && memcmp(text, typed[i].found, size) == 0) {
+            *ret_plain = typed[i].typed;
+            *ret_size = strlen(typed[i].typed);
+            return size;
         }
     }
-    return buf_error(out);
+    *ret_plain = text;
+    *ret_size = !is_space(*text);
+    return 1;
 }
 
-/* Where the byte is that has count bytes before it which are no space. */
-static size_t place_of(const char *text, size_t count)
+static int append_plain(struct buf *out, const char *text, size_t size)
 {
+    const char *plain = NULL;
+    size_t count = 0;
+    size_t from = 0;
+    for (size_t i = 0; i < size;) {
+        size_t piece = plain_of(text + i, size - i, &plain, &count);
+        if (plain != text + i || count == 0) {
+            buf_append(out, text + from, i - from);
+            buf_append(out, plain, count);
+            from = i + piece;
+        }
+        i += piece;
+    }
+    return buf_append(out, text + from, size - from);
+}
+
+/* Where the piece is that has the plain byte of this number. */
+static size_t place_of(const char *text, size_t size, size_t number)
+{
+    const char *plain = NULL;
+    size_t count = 0;
     size_t at = 0;
-    while (count > 0 || is_space(text[at])) {
-        count -= !is_space(text[at++]);
+    while (at < size) {
+        size_t piece = plain_of(text + at, size - at, &plain, &count);
+        if (count > number) {
+            break;
+        }
+        number -= count;
+        at += piece;
     }
     return at;
 }
@@ -90,14 +131,32 @@ static void append_lines(struct buf *said, size_t first, size_t last)
     }
 }
 
+/* Appends which characters of typography the text has and old_text has not, or the other way. */
+static void say_typography(const char *text, size_t size, const struct edit *edit, struct buf *said)
+{
+    static const char *const who[] = {"the file has ", "old_text has "};
+    bool any = false;
+    for (size_t i = 0; i < sizeof typed / sizeof *typed; i++) {
+        const char *found = typed[i].found;
+        bool here = memmem(text, size, found, strlen(found));
+        bool there = memmem(edit->old_text, edit->old_size, found, strlen(found));
+        if (here != there) {
+            buf_appendf(said, "%s%s", any ? ", " : "typography: ", who[there]);
+            word_append_quoted(said, found, strlen(found));
+            any = true;
+        }
+    }
+    buf_append_text(said, any ? "" : "white space");
+}
+
 static bool say_other_space(const char *text, size_t size, const struct edit *edit,
                             struct buf *said)
 {
     OWNED(buf_done) struct buf all = BUF_EMPTY;
     OWNED(buf_done) struct buf wanted = BUF_EMPTY;
-    if (append_without_space(&all, text, size) < 0 ||
-        append_without_space(&wanted, edit->old_text, edit->old_size) < 0 ||
-        buf_size(&wanted) == 0 || buf_size(&all) == 0) {
+    if (append_plain(&all, text, size) < 0 ||
+        append_plain(&wanted, edit->old_text, edit->old_size) < 0 || buf_size(&wanted) == 0 ||
+        buf_size(&all) == 0) {
         return false;
     }
     const char *found =
@@ -106,10 +165,12 @@ static bool say_other_space(const char *text, size_t size, const struct edit *ed
         return false;
     }
     size_t before = (size_t)(found - buf_bytes(&all));
-    size_t first = place_of(text, before);
-    size_t last = place_of(text, before + buf_size(&wanted) - 1);
+    size_t first = place_of(text, size, before);
+    size_t last = place_of(text, size, before + buf_size(&wanted) - 1);
     append_lines(said, lines_ends(text, first) + 1, lines_ends(text, last) + 1);
-    buf_append_text(said, " the same but for white space");
+    buf_append_text(said, " the same but for ");
+    last += plain_of(text + last, size - last, &(const char *){NULL}, &(size_t){0});
+    say_typography(text + first, last - first, edit, said);
     return true;
 }
 

@@ -270,6 +270,41 @@ static void look_up(struct not_found *lookup)
     server_box_open_file(lookup->tools->server_box, parent, parent_opened, lookup);
 }
 
+static void guess_said(struct not_found *lookup, const char *guess)
+{
+    OWNED(buf_done) struct buf text = BUF_EMPTY;
+    word_append(&text, lookup->path, strlen(lookup->path));
+    buf_append_text(&text, " not found. Did you mean ");
+    word_append(&text, guess, strlen(guess));
+    buf_append_text(&text, "?");
+    lookup->fn(lookup->arg, 0, &text);
+}
+
+static void look_into_mounts(struct not_found *lookup);
+
+static void mount_opened(void *arg, const struct wire_reply *reply, int[WIRE_FDS])
+{
+    struct not_found *lookup = arg;
+    if (reply->error) {
+        look_into_mounts(lookup);
+    } else {
+        guess_said(lookup, lookup->guess);
+    }
+}
+
+/* A file of the same name in one of the user's other directories. */
+static void look_into_mounts(struct not_found *lookup)
+{
+    const struct box_spec *spec = lookup->tools->config.spec;
+    while (data_beside(spec, lookup->mounts++, lookup->path, lookup->guess, sizeof lookup->guess)) {
+        if (lookup->guess[0]) {
+            server_box_open_file(lookup->tools->server_box, lookup->guess, mount_opened, lookup);
+            return;
+        }
+    }
+    look_up(lookup);
+}
+
 void not_found_start(struct not_found *lookup, struct tools *tools, char path[LIMIT_PATH_BYTES],
                      not_found_fn fn, void *arg)
 {
@@ -278,19 +313,20 @@ void not_found_start(struct not_found *lookup, struct tools *tools, char path[LI
                                  .path = path,
                                  .end = strlen(path),
                                  .climbs = lookup->climbs,
+                                 .mounts = lookup->mounts,
                                  .fn = fn,
                                  .arg = arg};
     while (lookup->end > 1 && path[lookup->end - 1] == '/') {
         path[--lookup->end] = '\0';
     }
-    if (!data_guess(tools->config.spec, path, guess, sizeof guess)) {
-        look_up(lookup);
-        return;
+    if (data_guess(tools->config.spec, path, guess, sizeof guess)) {
+        guess_said(lookup, guess);
+    } else if (strchr(path, '\\')) {
+        for (size_t i = 0; i <= lookup->end; i++) {
+            guess[i] = path[i] == '\\' ? '/' : path[i];
+        }
+        guess_said(lookup, guess);
+    } else {
+        look_into_mounts(lookup);
     }
-    OWNED(buf_done) struct buf text = BUF_EMPTY;
-    word_append(&text, path, strlen(path));
-    buf_append_text(&text, " not found. Did you mean ");
-    word_append(&text, guess, strlen(guess));
-    buf_append_text(&text, "?");
-    fn(arg, 0, &text);
 }

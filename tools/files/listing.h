@@ -46,6 +46,8 @@ struct not_found {
     char *path;
     size_t end;      /* of path: the beginning that does not exist */
     unsigned climbs; /* how often it was shortened or changed, in all starts */
+    unsigned mounts; /* of the user's directories that were looked into for it */
+    char guess[LIMIT_PATH_BYTES];
     not_found_fn fn;
     void *arg;
 };

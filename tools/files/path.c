@@ -1,5 +1,6 @@
 #include "tools/files/path.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -8,6 +9,23 @@
 #include "base/word.h"
 #include "tools/content/mounts.h"
 #include "tools/content/resource_uri.h"
+
+/* A path of Windows, "C:\\Users\\me" or "\\\\host\\share". */
+static bool is_of_windows(const char *path)
+{
+    return (isalpha((unsigned char)path[0]) && path[1] == ':' &&
+            (path[2] == '\\' || path[2] == '/')) ||
+           strncmp(path, "\\\\", 2) == 0;
+}
+
+/* The same as Linux has it in Windows, where WSL mounts the drives. */
+static void as_in_wsl(const char *path, char out[LIMIT_PATH_BYTES])
+{
+    (void)snprintf(out, LIMIT_PATH_BYTES, "/mnt/%c%s", tolower((unsigned char)path[0]), path + 2);
+    for (char *at = out; (at = strchr(at, '\\'));) {
+        *at = '/';
+    }
+}
 
 const char *path_take(const struct box_spec *spec, const json_t *argument,
                       char out[LIMIT_PATH_BYTES])
@@ -28,6 +46,14 @@ const char *path_take(const struct box_spec *spec, const json_t *argument,
     if (resource_file_path(path, named)) {
         path = named;
         size = strlen(named);
+    }
+    if (is_of_windows(path)) {
+        char linux_path[LIMIT_PATH_BYTES];
+        as_in_wsl(path, linux_path);
+        return data_find(spec, linux_path, out, LIMIT_PATH_BYTES)
+                   ? NULL
+                   : "/path: is a path of Windows, which the sandbox has not; send one relative to "
+                     "the workspace, with \"/\"";
     }
     bool at_home = path[0] == '~' && (path[1] == '/' || path[1] == '\0');
     if (at_home && strlen(spec->paths.home) + size > LIMIT_PATH_BYTES) {

@@ -341,6 +341,11 @@ static void show_text(struct read_op *op, int r)
     }
 }
 
+static int decode_utf16(const char *bytes, size_t size, struct buf *out)
+{
+    return text_decode(TEXT_UTF16, bytes, size, out);
+}
+
 static int decode(struct read_op *op, int (*fn)(const char *bytes, size_t size, struct buf *out))
 {
     OWNED(buf_done) struct buf raw = BUF_EMPTY;
@@ -393,13 +398,14 @@ static void read_regular(struct read_op *op)
             end_with_binary(op, NULL);
         }
     } else {
-        bool is_ipynb = op->encoding == READ_AUTO && ipynb_is(op->path) &&
-                        op->size <= LIMIT_IPYNB_BYTES && !op->range.has_bytes;
-        op->range.decoded = kind == MAGIC_UTF16 ? "UTF-16: open() needs encoding=\"utf-16\"" : NULL;
-        int r = kind == MAGIC_UTF16 ? decode(op, utf16_decode)
-                : is_ipynb          ? decode(op, ipynb_decode)
-                                    : 0;
-        show_text(op, r == -EINVAL ? 0 : r); /* -EINVAL: not a notebook, whatever its name is */
+        bool may_decode =
+            op->encoding == READ_AUTO && op->size <= LIMIT_IPYNB_BYTES && !op->range.has_bytes;
+        op->range.decoded = kind == MAGIC_UTF16 ? text_encoding_clause(TEXT_UTF16) : NULL;
+        int r = kind == MAGIC_UTF16                    ? decode(op, decode_utf16)
+                : may_decode && ipynb_is(op->path)     ? decode(op, ipynb_decode)
+                : may_decode && embedding_is(op->path) ? decode(op, embedding_decode)
+                                                       : 0;
+        show_text(op, r == -EINVAL ? 0 : r); /* -EINVAL: it is none, whatever its name is */
     }
 }
 

@@ -55,9 +55,11 @@ static const char *encoding_of(const struct read_text *reading, const struct buf
     if (reading->begin == 0 && size >= 3 && memcmp(bytes, "\xEF\xBB\xBF", 3) == 0) {
         return "begins with a byte order mark: open() needs encoding=\"utf-8-sig\"";
     }
-    return utf8_is_whole(bytes, size)
-               ? NULL
-               : "not UTF-8, perhaps Latin-1: bytes that do not fit are shown as \xEF\xBF\xBD";
+    const char *clause = text_encoding_clause(text_encoding_of(bytes, size));
+    return utf8_is_whole(bytes, size) ? NULL
+           : clause && !reading->range.has_bytes
+               ? clause
+               : "not UTF-8: bytes that do not fit are shown as \xEF\xBF\xBD";
 }
 
 static void append_encoding(const struct read_text *reading, const struct buf *shown,
@@ -139,11 +141,12 @@ static void end_with_lines(struct read_text *reading)
     }
     size = lines_cut(buf_bytes(&shown), size, LIMIT_TEXT_BYTES);
     buf_cut(&shown, size);
-    buf_append_buf(&text, &shown);
+    r = text_decode(reading->range.decoded ? TEXT_UTF8 : text_encoding_of(buf_bytes(&shown), size),
+                    buf_bytes(&shown), size, &text);
     if (size < reading->size || encoding_of(reading, &shown)) {
         append_place(reading, &shown, &text);
     }
-    end_with(reading, 0, &text, false);
+    end_with(reading, r, &text, false);
 }
 
 static void end_with_bytes(struct read_text *reading)

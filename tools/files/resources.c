@@ -248,14 +248,13 @@ static json_t *contents_of(const char *uri, const char *path, const char *bytes,
 {
     OWNED(buf_done) struct buf out = BUF_EMPTY;
     enum magic_kind kind = magic_of(bytes, size < MAGIC_BYTES ? size : MAGIC_BYTES).kind;
-    if (kind == MAGIC_UTF16 && utf16_decode(bytes, size, &out) < 0) {
+    bool is_text = kind == MAGIC_TEXT || kind == MAGIC_UTF16;
+    if (is_text && text_decode(text_encoding_of(bytes, size), bytes, size, &out) < 0) {
         return NULL;
     }
-    const char *text = kind == MAGIC_UTF16 ? buf_bytes(&out) : bytes;
-    size_t text_size = kind == MAGIC_UTF16 ? buf_size(&out) : size;
-    if ((kind == MAGIC_TEXT || kind == MAGIC_UTF16) && text_fits(text, text_size)) {
+    if (is_text && text_fits(buf_bytes(&out), buf_size(&out))) {
         return json_pack("{s:s, s:s, s:o}", "uri", uri, "mimeType", resource_text_type(path),
-                         "text", rpc_text(text, text_size));
+                         "text", rpc_text(buf_bytes(&out), buf_size(&out)));
     }
     buf_clear(&out, 0);
     const char *mime = content_image_type(bytes, size);

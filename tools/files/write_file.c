@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -41,7 +42,8 @@ struct write_op {
     struct edit edit;      /* an edit, if it has an old_text; of the arguments */
     int source_fd;         /* the file before the edit */
     struct stat source;    /* as it was when it was read */
-    struct buf edited;     /* what it becomes */
+    struct buf edited;     /* what it becomes, or what is appended, in the file's encoding */
+    const char *lost;      /* what an overwrite does not keep of the file's encoding, or NULL */
     struct buf edit_lines; /* which lines the edit changed */
     const char *bytes;
     size_t size;
@@ -189,14 +191,44 @@ static void describe_written(const struct write_op *op, struct buf *text)
     if (appended) {
         buf_appendf(text, "; now %s", content_size(op->before + op->size, total));
     }
-    buf_append_text(text, ")\n");
+    buf_appendf(text, "%s%s)", op->lost ? "; " : "", op->lost ? op->lost : "");
+}
+
+/* The directory of a new file is open: says if another name there differs from its name only in
+ * capitals. */
+static void beside_opened(void *arg, const struct wire_reply *reply, int fds[WIRE_FDS])
+{
+    struct write_op *op = arg;
+    char directory[LIMIT_PATH_BYTES];
+    OWNED(buf_done) struct buf text = BUF_EMPTY;
+    const char *name = op->path + path_split(op->path, strlen(op->path), directory);
+    json_auto_t *names = reply->error ? NULL : listing_names(take_fd(&fds[0]));
+    const char *key = NULL;
+    json_t *value = NULL;
+    describe_written(op, &text);
+    json_object_foreach (names, key, value) {
+        if (strcasecmp(key, name) == 0 && strcmp(key, name) != 0) {
+            buf_append_text(&text, "; another file is ");
+            word_append(&text, key, strlen(key));
+            break;
+        }
+    }
+    buf_append_text(&text, "\n");
+    answer(op, buf_text(&text), buf_size(&text), op->before + op->size);
 }
 
 static void write_op_succeed(struct write_op *op)
 {
     OWNED(buf_done) struct buf text = BUF_EMPTY;
+    char directory[LIMIT_PATH_BYTES];
     note_written(op);
+    if (!op->existed) {
+        (void)path_split(op->path, strlen(op->path), directory);
+        server_box_open_file(op->tools->server_box, directory, beside_opened, op);
+        return;
+    }
     describe_written(op, &text);
+    buf_append_text(&text, "\n");
     answer(op, buf_text(&text), buf_size(&text), op->before + op->size);
 }
 
@@ -275,6 +307,11 @@ static void write_op_opened(void *arg, const struct wire_reply *reply, int fds[W
     op->fd = take_fd(&fds[0]);
     op->token = reply->token;
     op->existed = reply->file.existed;
+    if (!op->existed && strchr(op->path, '\\')) {
+        write_op_refuse(
+            op, " has backslashes, which separate no directories here; send it with \"/\".");
+        return;
+    }
     op->before = op->mode == WIRE_WRITE_APPEND ? reply->file.size_bytes : 0;
     /* RLIMIT_FSIZE limits processes in the sandbox; this process writes for one. */
     if (op->before + op->size > op->tools->config.spec->limits.disk_bytes) {
@@ -286,18 +323,34 @@ static void write_op_opened(void *arg, const struct wire_reply *reply, int fds[W
 
 static void write_op_resolve(struct write_op *op);
 
+static const char no_character[] =
+    " is not UTF-8, and its encoding lacks a character of the text; change it with Python, or "
+    "write all of it, as UTF-8.";
+
 /* The file is read: makes the new text and writes it. */
 static void edit_source_read(struct write_op *op, const struct buf *text)
 {
+    OWNED(buf_done) struct buf decoded = BUF_EMPTY;
+    OWNED(buf_done) struct buf changed = BUF_EMPTY;
     const char *bytes = buf_bytes(text);
     size_t size = buf_size(text);
-    if ((size > 0 && memchr(bytes, '\0', size)) || !utf8_is_whole(bytes, size)) {
-        write_op_refuse(op, " is not UTF-8 text; change it with Python.");
+    enum text_encoding encoding = text_encoding_of(bytes, size);
+    if (encoding == TEXT_OTHER) {
+        write_op_refuse(op, " is no text in UTF-8, UTF-16 or Latin-1; change it with Python.");
         return;
     }
-    int r = edit_apply(bytes, size, &op->edit, &op->edited, &op->edit_lines);
+    int r = text_decode(encoding, bytes, size, &decoded);
+    r = r ? r
+          : edit_apply(buf_bytes(&decoded), buf_size(&decoded), &op->edit, &changed,
+                       &op->edit_lines);
     if (r > 0) {
         write_op_refuse(op, buf_text(&op->edit_lines));
+        return;
+    }
+    buf_append(&op->edited, bytes, encoding == TEXT_UTF16 ? 2 : 0); /* the byte order mark */
+    r = r ? r : text_encode(encoding, bytes, buf_bytes(&changed), buf_size(&changed), &op->edited);
+    if (r == -EILSEQ) {
+        write_op_refuse(op, no_character);
         return;
     }
     op->bytes = buf_bytes(&op->edited);
@@ -397,8 +450,27 @@ static void write_op_open(struct write_op *op)
     }
 }
 
+/* What a text that replaces the file's does not keep, for a result; NULL: nothing. */
+static const char *lost_encoding(const struct buf *old, enum text_encoding encoding, bool is_ascii,
+                                 const struct write_op *op)
+{
+    static const char mark[] = "\xef\xbb\xbf";
+    size_t size = buf_size(old);
+    bool had_mark = size >= 3 && memcmp(buf_bytes(old), mark, 3) == 0;
+    bool has_mark = op->size >= 3 && memcmp(op->bytes, mark, 3) == 0;
+    if (encoding == TEXT_UTF16) {
+        return "in UTF-8 now, no longer in UTF-16";
+    }
+    if (encoding == TEXT_UTF8) {
+        return had_mark && !has_mark ? "without the byte order mark that it had" : NULL;
+    }
+    return is_ascii || magic_of(buf_bytes(old), size).kind != MAGIC_TEXT
+               ? NULL
+               : "in UTF-8 now, which it was not before";
+}
+
 /* Text that is appended is UTF-8: it would spoil a file in another encoding. */
-static void append_to_opened(void *arg, const struct wire_reply *reply, int fds[WIRE_FDS])
+static void old_opened(void *arg, const struct wire_reply *reply, int fds[WIRE_FDS])
 {
     enum { LOOKS = 64 << 10 };
     struct write_op *op = arg;
@@ -412,18 +484,29 @@ static void append_to_opened(void *arg, const struct wire_reply *reply, int fds[
     while (is_cut && size > 0 && buf_bytes(&text)[size - 1] & 0x80) {
         size--; /* of a character that is cut */
     }
+    buf_cut(&text, size);
     bool is_ascii = true;
     for (size_t i = 0; i < op->size && is_ascii; i++) {
         is_ascii = !(op->bytes[i] & 0x80);
     }
-    bool is_utf16 = size > 0 && magic_of(buf_bytes(&text), size).kind == MAGIC_UTF16;
-    if (is_utf16 || (!is_ascii && size > 0 && !utf8_is_whole(buf_bytes(&text), size))) {
+    enum text_encoding encoding = text_encoding_of(buf_bytes(&text), size);
+    if (op->mode == WIRE_WRITE_OVERWRITE) {
+        op->lost = lost_encoding(&text, encoding, is_ascii, op);
+    } else if (encoding == TEXT_OTHER && !is_ascii) {
         write_op_refuse(op,
                         " is not UTF-8, as the text that is to be appended is; append with "
                         "Python, in the file's encoding.");
-    } else {
-        write_op_open(op);
+        return;
+    } else if (encoding == TEXT_UTF16 || encoding == TEXT_WINDOWS) {
+        int r = text_encode(encoding, buf_bytes(&text), op->bytes, op->size, &op->edited);
+        if (r < 0) {
+            write_op_refuse(op, r == -EILSEQ ? no_character : ": the server is out of memory.");
+            return;
+        }
+        op->bytes = buf_bytes(&op->edited);
+        op->size = buf_size(&op->edited);
     }
+    write_op_open(op);
 }
 
 static void refuse_outside(struct write_op *op, const char *leads_to)
@@ -459,8 +542,8 @@ static void write_op_resolved(void *arg, const struct wire_reply *reply, int[WIR
         write_edit_begin(op);
         return;
     }
-    if (op->mode == WIRE_WRITE_APPEND && !op->decoded) {
-        server_box_open_file(op->tools->server_box, op->path, append_to_opened, op);
+    if (op->mode != WIRE_WRITE_CREATE && !op->decoded) {
+        server_box_open_file(op->tools->server_box, op->path, old_opened, op);
         return;
     }
     write_op_open(op);

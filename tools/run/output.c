@@ -11,7 +11,12 @@
 
 /* A change to the other stream inside of head and tail. The guest's own NULs are dropped on the way
  * in, so the mark cannot be forged; it is one byte, so that no cut can leave half of it. */
-enum { MARK = '\0', LINE_MAX_BYTES = 2000 };
+enum {
+    MARK = '\0',
+    LINE_MAX_BYTES = 2000,
+    CUT_BYTES = 64, /* at most, of what says that a line was cut */
+    FOLD_BYTES = 60 /* of equal lines that stay as they are */
+};
 
 void output_init(struct output *output)
 {
@@ -128,6 +133,9 @@ struct cleaner {
     int stream;        /* whose bytes come now */
     bool cut;          /* a line was */
     bool returned;     /* a carriage return stands before what comes */
+    size_t above;      /* the line above, in text */
+    size_t above_size; /* 0: there is none that a line could equal */
+    size_t repeats;    /* lines that are equal to it and not in text yet */
 };
 
 /* The size without a character at the end that is not whole. */
@@ -141,6 +149,53 @@ static size_t whole_size(const char *bytes, size_t size)
         }
     }
     return size;
+}
+
+/* At the start of a line: says how often the one above has come again. A few short ones stay. */
+static void say_repeats(struct cleaner *cleaner)
+{
+    struct buf *text = cleaner->text;
+    char line[FOLD_BYTES];
+    size_t size = cleaner->above_size + 1;
+    if (cleaner->repeats * size > FOLD_BYTES) {
+        buf_appendf(text, "… the line above %zu time%s more …\n", cleaner->repeats,
+                    cleaner->repeats == 1 ? "" : "s");
+    } else if (cleaner->repeats > 0) {
+        memcpy(line, buf_bytes(text) + cleaner->above, size);
+        for (size_t i = 0; i < cleaner->repeats; i++) {
+            buf_append(text, line, size);
+        }
+    }
+    cleaner->repeats = cleaner->above_size = 0;
+    cleaner->line_start = buf_size(text);
+}
+
+/* Ends a line that is in text. Takes one away that is equal to the line above. */
+static void fold_line(struct cleaner *cleaner)
+{
+    struct buf *text = cleaner->text;
+    char line[LINE_MAX_BYTES + CUT_BYTES];
+    size_t size = buf_size(text) - cleaner->line_start;
+    const char *bytes = buf_bytes(text);
+    if (buf_error(text)) {
+        return;
+    }
+    if (size > 0 && size == cleaner->above_size &&
+        memcmp(bytes + cleaner->above, bytes + cleaner->line_start, size) == 0) {
+        text->end -= size;
+        cleaner->repeats++;
+        return;
+    }
+    if (cleaner->repeats > 0) {
+        memcpy(line, bytes + cleaner->line_start, size);
+        text->end -= size;
+        say_repeats(cleaner);
+        buf_append(text, line, size);
+    }
+    buf_append(text, "\n", 1);
+    cleaner->above = cleaner->line_start;
+    cleaner->above_size = size;
+    cleaner->line_start = buf_size(text);
 }
 
 /* Ends a line. One that is longer than clients show keeps its beginning and its end. */
@@ -161,8 +216,7 @@ static void end_line(struct cleaner *cleaner)
         buf_appendf(cleaner->text, " … %zu bytes of this line omitted … ", size - LINE_MAX_BYTES);
         buf_append(cleaner->text, end + skip, sizeof end - skip);
     }
-    buf_append(cleaner->text, "\n", 1);
-    cleaner->line_start = buf_size(text);
+    fold_line(cleaner);
 }
 
 static void use_stream(struct cleaner *cleaner, int stream)
@@ -174,6 +228,7 @@ static void use_stream(struct cleaner *cleaner, int stream)
     if (buf_size(cleaner->text) > cleaner->line_start) {
         end_line(cleaner);
     }
+    say_repeats(cleaner);
     buf_append_text(cleaner->text, stream ? "[stderr]\n" : "[stdout]\n");
     cleaner->line_start = buf_size(cleaner->text);
     cleaner->returned = false;
@@ -361,6 +416,7 @@ static void clean_cut(struct cleaner *cleaner, const struct output *output, cons
     if (buf_size(cleaner->text) > cleaner->line_start) {
         end_line(cleaner);
     }
+    say_repeats(cleaner);
     buf_appendf(cleaner->text, "… %llu bytes omitted", omitted + skip);
     put_file(cleaner, output, "; ");
     buf_appendf(cleaner->text, " …\n");
@@ -397,6 +453,7 @@ int output_compose(const struct output *output, struct buf *text)
     if (buf_size(text) > cleaner.line_start) {
         end_line(&cleaner);
     }
+    say_repeats(&cleaner);
     if (omitted == 0 && cleaner.cut && output->file[0]) {
         put_file(&cleaner, output, "… ");
         buf_appendf(cleaner.text, " …\n");

@@ -7,6 +7,7 @@
 #include "base/own.h"
 #include "base/parse.h"
 #include "base/word.h"
+#include "guest/guest.h"
 #include "tools/content/content.h"
 #include "tools/run/run.h"
 
@@ -167,7 +168,10 @@ static void outcome(const struct run *run, struct buf *text)
         duration(run, text);
         break;
     case RUN_EXIT:
-        buf_appendf(text, "exit code %d", run->end.process.code);
+        buf_appendf(text, "exit code %d%s", run->end.process.code,
+                    run->end.process.code == GUEST_EXIT_CUT_OFF && run->end.state != RUN_STATE_KEPT
+                        ? ": the code has closed descriptors of the interpreter, as os.closerange()"
+                        : "");
         break;
     case RUN_TIMEOUT:
         timeout(run, text);

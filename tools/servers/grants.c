@@ -25,6 +25,8 @@ __attribute__((format(printf, 2, 3))) static void turn_off(struct tool_entry *en
     va_end(args);
 }
 
+enum { START_S_MOST = 600 };
+
 static bool is_name(const char *text)
 {
     return text[0] && strlen(text) < TOOL_NAME_BYTES;
@@ -156,11 +158,20 @@ static void take_member(struct tool_entry *entry, const char *key, json_t *value
         if (!json_is_boolean(value)) {
             turn_off(entry, "trust_hints must be true or false");
         }
+    } else if (strcmp(key, "start_s") == 0) {
+        json_int_t seconds = json_integer_value(value);
+        entry->start_s = seconds > 0 && seconds <= START_S_MOST ? (unsigned)seconds : 0;
+        if (entry->start_s == 0) {
+            turn_off(entry, "start_s must be a number of seconds, 1 to %d", START_S_MOST);
+        }
     } else if (strcmp(key, "type") != 0) {
         turn_off(entry,
-                 "unknown key %s; an entry takes command, args, env, cwd, tools and "
-                 "trust_hints",
-                 SHOWN(key));
+                 "unknown key %s; an entry takes command, args, env, cwd, start_s, tools and "
+                 "trust_hints%s",
+                 SHOWN(key),
+                 strcmp(key, "ask") == 0
+                     ? "; ask belongs to a tool: \"tools\": {\"*\": {\"ask\": true}}"
+                     : "");
     } else if (!json_is_string(value) || strcmp(json_string_value(value), "stdio") != 0) {
         turn_off(entry, "type must be \"stdio\"");
     }
@@ -172,6 +183,7 @@ static void take_entry(struct tools_file *file, const char *name, json_t *value)
     const char *key = NULL;
     json_t *member = NULL;
     entry->name = name;
+    entry->start_s = LIMIT_TOOL_SILENCE_MS / 1000;
     if (!is_name(name)) {
         turn_off(entry, "a server's name must have 1 to %d bytes", TOOL_NAME_BYTES - 1);
     }

@@ -32,6 +32,7 @@ struct tool_entry {
     const json_t *env;  /* object of strings, or NULL */
     const char *cwd;    /* NULL: the user's home directory */
     bool trust_hints;
+    unsigned start_s; /* how long it may take until it responds */
     struct grant *grants;
     size_t grant_count;
 };

@@ -35,7 +35,8 @@ struct tool_log {
     struct loop_io io;
     char line[TOOL_LOG_LINE_BYTES]; /* not ended */
     size_t size;
-    bool skips; /* the rest of a line that was too long */
+    bool skips;     /* the rest of a line that was too long */
+    char last[200]; /* the last line that is not blank, quoted */
 };
 
 enum { SHOWN_BYTES = 400 };
@@ -82,6 +83,9 @@ static void log_stderr(struct tool_log *log, bool is_cut)
         }
     }
     text[log->size] = '\0';
+    if (text[strspn(text, " \t\r")]) {
+        (void)word_quote(text, log->size, log->last, sizeof log->last);
+    }
     log_info("tools", "%s: %s",
              word_show(log->entry->name, strlen(log->entry->name), name, sizeof name),
              word_line(text, shown, sizeof shown));
@@ -315,9 +319,14 @@ static void start(struct tool_server *server);
 static void go_down(struct tool_server *server, const char *why)
 {
     bool was_up = server->state == SERVER_UP;
+    char said[WHY_BYTES];
     server->state = SERVER_DOWN;
     release(server);
     log_warn("tools", "the tool server %s %s", server->entry->name, why);
+    if (!was_up && server->log.last[0]) { /* later, code may have made it write what it says */
+        (void)snprintf(said, sizeof said, "%.250s; its stderr ends with %s", why, server->log.last);
+        why = said;
+    }
     tool_calls_end(&server->calls, why);
     if (!was_up) {
         notify_waiters(server, why);
@@ -329,6 +338,9 @@ static void on_down(void *arg)
     struct tool_server *server = arg;
     char why[WHY_BYTES];
     memcpy(why, server->exit, sizeof why);
+    if (server->log.fd >= 0) {
+        on_stderr(&server->log, 0); /* what it has written at its end */
+    }
     if (server->state == SERVER_STARTING && !server->is_legacy &&
         rpc_client_is_probing(server->client)) {
         server->is_legacy = true; /* the elicitation has ended it */
@@ -368,7 +380,11 @@ static void ask_for_page(struct tool_server *server, json_t *params);
 static void on_slow_list(void *arg)
 {
     struct tool_server *server = arg;
-    (void)snprintf(server->exit, sizeof server->exit, "did not list its tools within 10 s");
+    (void)snprintf(
+        server->exit, sizeof server->exit,
+        "did not list its tools within %u s; the next call starts it again, and the user "
+        "can give it longer (start_s)",
+        server->entry->start_s);
     on_down(server);
 }
 
@@ -434,8 +450,8 @@ static void list_tools(void *arg)
     server->calls.leave = false;
     server->found = json_object();
     server->pages = 0;
-    loop_timer_in(server->owner->loop, &server->listing, LIMIT_TOOL_SILENCE_MS, on_slow_list,
-                  server);
+    loop_timer_in(server->owner->loop, &server->listing, server->entry->start_s * 1000,
+                  on_slow_list, server);
     ask_for_page(server, json_object());
 }
 
@@ -472,9 +488,12 @@ static int start_program(struct tool_server *server, struct fail *fail)
     if (r < 0) {
         return r;
     }
-    const struct rpc_client_config config = {
-        .name = "sandpiper", .version = owner->version, .legacy = server->is_legacy};
+    const struct rpc_client_config config = {.name = "sandpiper",
+                                             .version = owner->version,
+                                             .silence_ms = server->entry->start_s * 1000,
+                                             .legacy = server->is_legacy};
     server->log.fd = fds[2];
+    server->log.last[0] = '\0';
     r = rpc_client_new(owner->loop, fds[1], fds[0], &config, &client_events, server,
                        &server->client);
     server->calls.client = server->client;

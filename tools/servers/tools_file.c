@@ -74,6 +74,26 @@ static void append_word(char *out, size_t size, const char *word)
     buf_extend(out, size, "%s", word_show(word, strlen(word), shown, sizeof shown));
 }
 
+/* " (only repo=me/sandbox, state=open or 2 others)" */
+static void describe_when(const json_t *when, char *out, size_t size)
+{
+    const char *name = NULL;
+    json_t *allowed = NULL;
+    const char *before = " (only ";
+    char others[40] = "";
+    json_object_foreach ((json_t *)(uintptr_t)when, name, allowed) {
+        size_t count = json_array_size(allowed);
+        buf_extend(out, size, "%s", before);
+        append_word(out, size, name);
+        buf_extend(out, size, "%s", "=");
+        append_word(out, size, json_string_value(json_array_get(allowed, 0)));
+        (void)snprintf(others, sizeof others, " or %zu other%s", count - 1, count == 2 ? "" : "s");
+        buf_extend(out, size, "%s", count > 1 ? others : "");
+        before = ", ";
+    }
+    buf_extend(out, size, "%s", ")");
+}
+
 static void describe_grant(const struct grant *grant, char *out, size_t size)
 {
     char limit[48];
@@ -83,7 +103,9 @@ static void describe_grant(const struct grant *grant, char *out, size_t size)
                        (unsigned long long)grant->max_calls);
         buf_extend(out, size, "%s", limit);
     }
-    buf_extend(out, size, "%s", grant->when ? " (some arguments)" : "");
+    if (grant->when) {
+        describe_when(grant->when, out, size);
+    }
     buf_extend(out, size, "%s", grant->ask ? " (asks the user)" : "");
 }
 

@@ -169,6 +169,8 @@ static struct pending {
     bool must_not_exist;
     char temporary[32]; /* "": appends to the file itself */
     char name[256];
+    char path[LIMIT_PATH_BYTES];
+    unsigned made; /* directories of path, which go again if the file does not get its name */
 } pending[INIT_WRITES];
 static uint32_t last_token;
 static int output_fd = -1;
@@ -243,7 +245,7 @@ static int reason(int dir_fd, int error)
 
 /* Opens path's directories one below the other, through no symlink, and makes missing ones. Uses
  * descriptors, because mkdir(2) on a whole path would follow symlinks. Splits path into names. */
-static int make_directories(char *path)
+static int make_directories(char *path, unsigned *made)
 {
     char *rest = NULL;
     int fd = fd_open_named(AT_FDCWD, *path == '/' ? "/" : ".", O_PATH | O_DIRECTORY, 0);
@@ -251,10 +253,10 @@ static int make_directories(char *path)
          name = strtok_r(NULL, "/", &rest)) {
         int next = fd_open_beneath(fd, name, O_PATH | O_DIRECTORY);
         if (next == -ENOENT) {
-            next = is_for_outputs(fd) ? -EROFS
-                   : mkdirat(fd, name, 0777) < 0 && errno != EEXIST
-                       ? -reason(fd, errno)
-                       : fd_open_beneath(fd, name, O_PATH | O_DIRECTORY);
+            int r = is_for_outputs(fd) ? -EROFS : mkdirat(fd, name, 0777) < 0 ? -errno : 0;
+            *made += r == 0;
+            next = r == 0 || r == -EEXIST ? fd_open_beneath(fd, name, O_PATH | O_DIRECTORY)
+                                          : -reason(fd, -r);
         }
         (void)close(fd);
         fd = next;
@@ -262,9 +264,27 @@ static int make_directories(char *path)
     return fd;
 }
 
-/* Opens the directory of path's last part and makes missing ones. *ret_name is that part. Returns
- * the descriptor or -errno. */
-static int open_parent(const char *path, const char **ret_name)
+/* Removes the last directories of path, which were made for its file, as far as nothing is in them.
+ */
+static void remove_directories(const char *path, unsigned count)
+{
+    char text[LIMIT_PATH_BYTES];
+    char parent[LIMIT_PATH_BYTES];
+    (void)snprintf(text, sizeof text, "%s", path);
+    for (; count > 0 && path_cut_last(text); count--) {
+        (void)snprintf(parent, sizeof parent, "%s", text);
+        defer_close int fd = path_cut_last(parent)
+                                 ? fd_open_straight(*parent ? parent : "/", O_PATH | O_DIRECTORY)
+                                 : fd_open_named(AT_FDCWD, ".", O_PATH | O_DIRECTORY, 0);
+        if (fd < 0 || unlinkat(fd, path_last(text), AT_REMOVEDIR) < 0) {
+            return;
+        }
+    }
+}
+
+/* Opens the directory of path's last part and makes missing ones, which it counts. *ret_name is
+ * that part. Returns the descriptor or -errno. */
+static int open_parent(const char *path, const char **ret_name, unsigned *made)
 {
     static char text[LIMIT_PATH_BYTES];
     (void)snprintf(text, sizeof text, "%s", path);
@@ -276,7 +296,7 @@ static int open_parent(const char *path, const char **ret_name)
     *ret_name = path + (name - text) + 1;
     name[name == text ? 1 : 0] = '\0';
     int fd = fd_open_straight(text, O_PATH | O_DIRECTORY);
-    return fd == -ENOENT ? make_directories(text) : fd;
+    return fd == -ENOENT ? make_directories(text, made) : fd;
 }
 
 static struct pending *pending_find(uint32_t token)
@@ -435,8 +455,9 @@ static void open_write(const struct init *, const struct wire_request *request)
     uint32_t token = 0;
     bool existed = false;
     mode_t mode = 0644;
+    unsigned made = 0;
     defer_close int fd = -1;
-    defer_close int dir_fd = open_parent(request->path, &name);
+    defer_close int dir_fd = open_parent(request->path, &name, &made);
     int error = dir_fd < 0 ? -dir_fd : is_for_outputs(dir_fd) ? EROFS : 0;
     if (!error && (!*name || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)) {
         error = EISDIR;
@@ -463,8 +484,13 @@ static void open_write(const struct init *, const struct wire_request *request)
         error = -note_append(dir_fd, fd, &token);
     }
     respond_file(request->id, error, fd, &st, token, existed);
-    if (token) {
+    struct pending *p = token ? pending_find(token) : NULL;
+    if (p) {
         (void)take_fd(&dir_fd); /* the file being written holds it */
+        p->made = made;
+        (void)snprintf(p->path, sizeof p->path, "%s", request->path);
+    } else {
+        remove_directories(request->path, made);
     }
 }
 
@@ -512,6 +538,7 @@ static int commit(const struct pending *p, const struct wire_request *request)
     }
     if (error) {
         (void)unlinkat(p->dir_fd, p->temporary, 0);
+        remove_directories(p->path, p->made);
     }
     return error;
 }
@@ -563,6 +590,7 @@ static void abort_write(const struct init *, const struct wire_request *request)
     struct pending *p = request->token ? pending_find(request->token) : NULL;
     if (p) {
         (void)unlinkat(p->dir_fd, p->temporary, 0);
+        remove_directories(p->path, p->made);
         pending_close(p);
     }
     reply_result(request->id, 0);

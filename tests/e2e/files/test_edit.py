@@ -78,8 +78,10 @@ class Edit(Shared):
                            "open('nul.bin', 'wb').write(b'some\\0text'); open('l1.txt', 'wb').write(b'some \\xfc')\n"
                            "open('wide.txt', 'w', encoding='utf-16').write('some'); os.makedirs('some', exist_ok=True)\n"
                            "os.mkfifo('pipe'); f = open('huge.txt', 'w'); f.write('some'); f.truncate(17 << 20)")
-        for path in ("nul.bin", "l1.txt", "wide.txt"):
-            self.assert_refused(self.edit(path, "some", "any"), path, "not UTF-8 text", "Python")
+        self.assert_refused(self.edit("nul.bin", "some", "any"), "nul.bin", "no text in UTF-8", "Python")
+        for path in ("l1.txt", "wide.txt"):
+            self.assert_refused(self.edit(path, "some", "\ud83d\ude00".encode("utf-16", "surrogatepass").decode("utf-16") if path == "l1.txt" else "\ufffd"),
+                                path, "lacks a character", "Python")
         self.assert_refused(self.edit("huge.txt", "some", "any"), "larger than 16 MiB", "Python")
         self.assert_refused(self.edit("some", "some", "any"), "directory")
         self.assert_refused(self.edit("pipe", "some", "any"), "not a regular file")
@@ -88,6 +90,17 @@ class Edit(Shared):
         self.assert_refused(self.edit("missing/a.txt", "some", "any"), "missing/a.txt not found")
         self.assert_prints(self.server.python("print(os.path.exists('missing'), os.path.exists('missing.txt'))"),
                            "False False")
+
+    def test_the_encoding_of_the_file_stays(self):
+        for encoding in ("latin-1", "utf-16", "utf-16-be", "utf-8-sig"):
+            with self.subTest(encoding=encoding):
+                mark = "\ufeff" if encoding == "utf-16-be" else ""
+                self.server.python(f"open('e.txt', 'w', encoding={encoding!r}, newline='').write({mark!r} + 'caf\xe9 one\\r\\ntwo\\r\\n')")
+                done = self.edit("e.txt", "caf\xe9 one\ntwo", "t\xeate\nthree")
+                self.assertFalse(done.is_error, done.text)
+                self.assertIn("lines 1-2", done.text)
+                self.assert_prints(self.server.python(f"open('e.txt', encoding={encoding!r}, newline='').read()"),
+                                   "Out: " + repr(mark + "t\xeate\r\nthree\r\n"))
 
     def test_a_symlink_is_followed_to_the_file(self):
         self.server.python("import os\nos.makedirs('sub/deep', exist_ok=True); open('sub/real.md', 'w').write('# old\\n')\n"

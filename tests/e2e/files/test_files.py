@@ -51,17 +51,51 @@ class Files(Shared):
         self.server.write("new-append.txt", "x", mode="append")
         self.assertEqual(self.content("new-append.txt").rstrip("\n"), "x")
 
-    def test_append_spoils_no_other_encoding(self):
-        for name, old, more, taken in (("u16.txt", "first\n".encode("utf-16"), "more\n", False), ("l1.txt", "caf\xe9\n".encode("latin-1"), "\xe9\n", False),
-                                       ("l1.txt", "caf\xe9\n".encode("latin-1"), "more\n", True), ("u8.txt", "caf\xe9\n".encode() * 20000, "\xe9\n", True)):
+    def test_append_keeps_the_encoding(self):
+        for name, old, more, encoding in (("u16.txt", "first\n", "m\xe9\n", "utf-16"), ("l1.txt", "caf\xe9\n", "\xe9\n", "latin-1"),
+                                          ("l1.txt", "caf\xe9\n", "\u20ac\n", "cp1252"), ("u8.txt", "caf\xe9\n" * 20000, "\xe9\n", "utf-8")):
             with self.subTest(name=name, more=more):
-                self.assert_ok(self.server.python(f"open({name!r}, 'wb').write({old!r})" if len(old) < 99 else "open('u8.txt', 'w').write('caf\xe9\\n' * 20000)"))
+                count, old = len(old) // 5, old[:6]
+                self.assert_ok(self.server.python(f"open({name!r}, 'w', encoding={encoding!r}).write({old!r} * {count})"))
                 result = self.server.write(name, more, mode="append")
-                self.assertEqual(not result.is_error, taken, result.text)
-                self.assertTrue(taken or "is not UTF-8" in result.text, result.text)
-                new = self.server.python(f"print(open({name!r}, 'rb').read() == {old!r} + {more.encode()!r})" if len(old) < 99 else
-                                         f"print(open({name!r}, 'rb').read()[-3:] == {more.encode()!r})")
-                self.assert_prints(new, str(taken))
+                self.assertFalse(result.is_error, result.text)
+                self.assert_prints(self.server.python(f"open({name!r}, encoding={encoding!r}).read() == {old!r} * {count} + {more!r}"), "Out: True")
+
+    def test_append_spoils_no_other_encoding(self):
+        for old, more in (("caf\xe9\n".encode("latin-1"), "\u0436\n"), ("\u4f60\u597d\n".encode("gbk"), "\u4f60\n")):
+            self.assert_ok(self.server.python(f"open('other.txt', 'wb').write({old!r})"))
+            self.assert_refused(self.server.write("other.txt", more, mode="append"), "is not UTF-8", "Python")
+            self.assert_written(self.server.write("other.txt", "more\n", mode="append"), "appended to", "other.txt")
+            self.assert_prints(self.server.python("open('other.txt', 'rb').read()"), f"Out: {old + b'more' + bytes([10])!r}")
+
+    def test_an_overwrite_says_what_it_does_not_keep(self):
+        rows = (("a".encode("utf-16"), "b", "; in UTF-8 now, no longer in UTF-16)"), ("a".encode("utf-8-sig"), "b", "; without the byte order mark that it had)"),
+                ("a".encode("utf-8-sig"), "\ufeffb", " B)"), ("caf\xe9".encode("latin-1"), "\xe9", "; in UTF-8 now, which it was not before)"),
+                ("caf\xe9".encode("latin-1"), "e", " B)"), ("\u4f60\u597d".encode("gbk"), "\u4f60", "; in UTF-8 now, which it was not before)"),
+                (b"\x89PNG\r\n\x1a\n\0\xff", "\xe9", " B)"), ("\xe9".encode(), "\xe9", " B)"))
+        for old, new, said in rows:
+            with self.subTest(old=old, new=new):
+                self.assert_ok(self.server.python(f"open('was.txt', 'wb').write({old!r})"))
+                self.assertTrue(self.server.write("was.txt", new).text.endswith(said + "\n"), said)
+
+    def test_paths_of_windows_are_refused(self):
+        for path, words in ((r"C:\Users\me\a.txt", "path of Windows"), ("C:/Users/me/a.txt", "path of Windows"), (r"sub\b.txt", "has backslashes")):
+            self.assert_refused(self.server.write(path, "x"), words, "/")
+        self.server.write("sub/c.txt", "x")
+        self.assert_refused(self.server.read(r"sub\c.txt"), "not found. Did you mean sub/c.txt?")
+        self.assert_refused(self.server.read(r"C:\c.txt"), "path of Windows")
+        self.assert_prints(self.server.python("import os; print([name for name in os.listdir() if ':' in name or chr(92) in name])"), "[]")
+
+    def test_another_file_whose_name_differs_in_capitals_is_named(self):
+        self.assertNotIn("another", self.server.write("cases/README.md", "x").text)
+        self.assertIn("created cases/readme.md (1 line, 1 B); another file is README.md", self.server.write("cases/readme.md", "x").text)
+        self.assertNotIn("another", self.server.write("cases/readme.md", "y").text)
+
+    def test_a_write_that_fails_leaves_no_directory(self):
+        self.server.write("kept/a.txt", "x")
+        self.assert_refused(self.server.write("fresh/deep/" + "n" * 300, "x"), "too long")
+        self.assert_refused(self.server.write("kept/deep/" + "n" * 300, "x"), "too long")
+        self.assert_prints(self.server.python("import os; print(os.path.exists('fresh'), os.listdir('kept'))"), "False ['a.txt']")
 
     def test_empty_content_is_allowed(self):
         self.assertFalse(self.server.write("empty.txt", "").is_error)

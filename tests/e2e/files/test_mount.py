@@ -130,6 +130,12 @@ class Shown(Directories):
                            ("/srv/none/x", "the user's directories are below /data: in")):
             self.assertIn(f"Hint: {hint}", self.server.python(f"open({path!r})").text)
 
+    def test_a_file_in_it_is_found_by_its_name(self):
+        for path, near in (("sales.csv", "/data/in/sales.csv"), ("/work/sales.csv", "/data/in/sales.csv"), ("2023", "/data/in/2023")):
+            if not CONTAINER or path[0] != "/":
+                self.assertIn(f"{path} not found. Did you mean {self.server.here(near)}?", self.server.read(path).text)
+        self.assertNotIn("/data/in/", self.server.read("nowhere.csv").text)
+
     def test_no_program_in_it_is_executed(self):
         program = pathlib.Path(self.at("in/2023/program"))
         program.write_text("#!/bin/sh\necho ran\n")

@@ -186,9 +186,12 @@ class Kinds(Shared):
         self.need("openpyxl")
         self.server.python("import openpyxl\nb = openpyxl.Workbook()\ns = b.active\ns.title = 'Sales'\n"
                            "s.append(['name', 'n'])\ns.append(['a\\tb', 3.5])\ns['A5'] = '=1+2'\nb.create_sheet('none')\n"
+                           "import datetime; s['A9'] = datetime.datetime(2024, 5, 1); s['B9'] = datetime.datetime(2024, 5, 1, 12, 30)\n"
+                           "s['C9'] = datetime.time(8, 5); b.create_sheet('old').sheet_state = 'hidden'\n"
                            "b.save('A.XLSX')")
         self.assertEqual(self.server.read("A.XLSX").text, '[text of A.XLSX; encoding="base64" returns its bytes]\n'
-                         '--- sheet Sales ---\nname\tn\n"a\tb"\t3.5\n\n\n=1+2\n--- sheet none ---\n')
+                         '--- sheet Sales ---\nname\tn\n"a\tb"\t3.5\n\n\n=1+2 [no value]\n'
+                         "[3 empty rows]\n2024-05-01\t2024-05-01 12:30:00\t08:05:00\n--- sheet none ---\n--- sheet old (hidden) ---\n")
 
     def test_a_notebook_is_read_as_its_cells(self):
         book = {"nbformat": 4, "cells": [
@@ -211,6 +214,12 @@ class Kinds(Shared):
             self.assertFalse(self.server.read("odd.ipynb").is_error)
         self.assertEqual(self.server.read("odd.ipynb").text, '{"cells": 1}')
 
+    def test_base64_in_a_report_is_left_out(self):
+        self.put("report.html", b"<h1>Sales</h1>\n<img src='data:image/png;base64," + b"A" * 30000 + b"'>\n<p>end</p>\n")
+        self.assertEqual(self.server.read("report.html").text, "<h1>Sales</h1>\n<img src='data:image/png;base64,[30 kB left out; "
+                         "encoding=\"text\" shows them]'>\n<p>end</p>\n")
+        self.assertIn("AAAA", self.server.read("report.html", encoding="text").text)
+
     def test_utf16_is_read_as_text(self):
         self.put("wide.txt", "one é\ntwo 😀\n".encode("utf-16"))
         self.assertEqual(self.server.read("wide.txt").text,
@@ -218,8 +227,11 @@ class Kinds(Shared):
         self.assertIn("two 😀", self.server.read("wide.txt", start_line=-1).text)
 
     def test_an_encoding_other_than_utf8_is_reported(self):
-        self.put("latin.txt", "grüße\n".encode("latin-1"))
-        self.assertIn("not UTF-8", self.server.read("latin.txt").lines[-1])
+        self.put("latin.txt", "größer €\nGruß\n".encode("cp1252"))
+        self.assertEqual(self.server.read("latin.txt").text, "größer €\nGruß\n"
+                         '[lines 1-2 of 2, 14 B; not UTF-8, perhaps Latin-1: open() needs encoding="cp1252"]\n')
+        self.put("russian.txt", "привет и пока\n".encode("cp1251"))
+        self.assertIn("not UTF-8: bytes that do not fit", self.server.read("russian.txt").lines[-1])
         self.put("mark.txt", "a\nb\n".encode("utf-8-sig"))
         self.assertIn('byte order mark: open() needs encoding="utf-8-sig"', self.server.read("mark.txt").lines[-1])
         self.assertNotIn("open()", self.server.read("mark.txt", start_line=2).text)

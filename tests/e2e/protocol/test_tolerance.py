@@ -19,6 +19,8 @@ class Tolerance(Shared):
     def test_what_is_sent_for_none_or_in_another_type(self):
         filled = {"job": 0, "session": "", "stop": False, "restore": None, "checkpoint": "", "drop": "", "stdin": ""}
         self.assert_prints(self.server.python("print('ran')", **filled), "ran")
+        for timeout in (0, 0.0, "0", ""):
+            self.assert_prints(self.server.python("print('ran')", timeout_s=timeout, job="0"), "ran")
         self.assert_ok(self.server.python("kept = 7", session=7))
         self.assert_prints(self.server.python("print(kept)", session="7"), "7")
         self.assertFalse(self.server.call("write_file", path="number.txt", content=123).is_error)

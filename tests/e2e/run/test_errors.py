@@ -1,6 +1,7 @@
 """Tracebacks as CPython prints them, and the hints that follow them."""
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -188,6 +189,39 @@ class Hints(Shared):
                 self.assertIn("did you mean '%s%s'" % (place, meant), server.python("open(%r)" % path).text)
             self.assertIn("did you mean '%s'" % place, server.python("raise OSError(\"Cannot save file into a non-existent directory: '%s'\")" % directory).text)
             self.assertNotIn("did you mean '/data", server.python("open('none.csv')").text)
+
+    @unittest.skipIf(CONTAINER or not shutil.which("git"), "git: not installed, or isolation: mounts are elsewhere")
+    def test_git_away_from_its_repository(self):
+        with tempfile.TemporaryDirectory() as directory:
+            def git(*words):
+                subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", directory + "/main", *words], check=True, capture_output=True)
+
+            os.makedirs(directory + "/main/sub")
+            open(directory + "/main/sub/a.txt", "w").close()
+            for words in (("init", "-q"), ("add", "."), ("commit", "-qm", "one"), ("worktree", "add", "-q", "../tree")):
+                git(*words)
+            subprocess.run(["chmod", "-R", "a+rX", directory], check=True)
+            with Server("--workspace", directory + "/main/sub") as server:
+                self.assertIn("if it belongs to a repository that begins above it", server.python("!git status").text)
+                self.assertIn("if it belongs to a repository", server.python("import subprocess\nsubprocess.run(['git', 'log'], check=True)").text)
+                self.assertNotIn("repository that begins", server.python("!git init -q . && git status && git nonsense").text)
+            with Server("--workspace", directory + "/tree", "--mount", directory + "/main") as server:
+                note = server.python("!git status").text
+                self.assertIn("this is a linked worktree, and its repository, '%s/main', is not" % os.path.realpath(directory), note)
+                self.assertEqual(server.python("!git --git-dir=/data/main/.git/worktrees/tree --work-tree=. ls-files").output, "sub/a.txt")
+        self.assertNotIn("repository that begins", self.server.python("!git status").text)
+
+    def test_what_pip_cannot_do_is_answered_at_once(self):
+        for line, part in (("pip install -q git+https://x.invalid/a.git", "takes packages of the index only, by name"),
+                           ("pip download https://x.invalid/a.whl", "takes packages of the index only, by name"),
+                           ("python3 -m pip uninstall -y pip", "installed packages stay in this sandbox"),
+                           ("pip install -e nowhere", "--no-build-isolation --no-deps")):
+            self.assertIn(part, self.server.python("!" + line, timeout_s=60).text, line)
+
+    def test_code_that_closes_the_interpreters_descriptors(self):
+        result = self.server.python("import os\nos.closerange(0, 200)", session="closing")
+        self.assertIn("exit code 97: the code has closed descriptors of the interpreter, as os.closerange() | state: ", result.status.line)
+        self.assertNotIn("descriptors", self.server.python("raise SystemExit(97)").text)
 
     def test_notebook_syntax_says_what_to_use(self):
         self.hinted("%prun f()", "cProfile")

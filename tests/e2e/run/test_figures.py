@@ -88,6 +88,9 @@ class Figures(WithLibraries):
                      "b = io.BytesIO(); plt.savefig(b); open('q.png', 'wb').write(b.getvalue())"):
             result = self.server.python(f"import io\nimport matplotlib.pyplot as plt\nplt.figure(); plt.plot([1, {len(save)}])\n{save}\nplt.show()")
             self.assertEqual(len(self.images(result)), 1, result.text)
+        result = self.server.python("class P:\n    def _repr_png_(self): return b.getvalue()\nb = io.BytesIO()\nplt.figure(); plt.plot([3, 1])\n"
+                                    "plt.savefig(b); display(P()); plt.show()")
+        self.assertEqual(len(self.images(result)), 1, result.text)
 
     def test_images_that_found_no_space_are_named(self):
         result = self.server.python("import matplotlib.pyplot as plt\nfor i in range(6): plt.figure(figsize=(2, 1)); plt.plot([i])")

@@ -1,10 +1,14 @@
 """Code calls tools of other servers as functions: values, errors, grants, and what a result says of the calls."""
+import base64
+import json
 import os
 import unittest
 
 from client import ROOT, Server
+from pictures import png
 from tools_case import BEGIN, ToolsCase
 
+PNG = png(2, 2)
 SUM = 37492500  # of the stand-in's rows
 
 
@@ -66,7 +70,11 @@ class Calls(ToolsCase):
                 "stand.rows(page=-1)": "/page: must be at least 0", "stand.rows(page=1, more=2)": "/more: unknown argument",
                 "stand.forms(kind='x')": "/kind: must be one of", "stand.pattern(a='A')": "/a: must match",
                 "stand.rows(page=None)": "/page: must be an integer, got null",
-                "stand.rows(page=float('nan'))": "ValueError",
+                "stand.rows(page=float('nan'))": "ValueError: argument `page` (float): ",
+                "import datetime; stand.echo(value=1, other=datetime.date(2024, 5, 1))":
+                    "TypeError: argument `other` (date): Object of type date is not JSON serializable; send other.isoformat()",
+                "import array; stand.echo(value=array.array('i', [1]))": "argument `value` (array): ",
+                "stand.echo(value={'deep': {1, 2}})": "argument `value` (dict): Object of type set is not JSON serializable",
                 "stand.echo(value=2 ** 63)": "a number is out of range: integers have at most 64 bits",
                 "stand.echo(value='x' * (4 << 20))": "more than 4 MiB"}
         with self.server() as server:
@@ -102,10 +110,33 @@ class Calls(ToolsCase):
             self.assertEqual(self.python(server, "print(hasattr(stand, 'add'), hasattr(stand, 'nope'), 'rows' in dir(stand))").output,
                              "True False True")
             found = self.python(server, "print(tools.search('odd-name'), tools.search('that are no'))").output
-            self.assertIn("tools.stand.odd_name(from: int)  A name that is no identifier.", found)
-            self.assertIn("tools.stand['class'](class, ", found)
+            self.assertIn("tools.stand.odd_name(from_: int)  A name that is no identifier.", found)
+            self.assertIn("tools.stand['class'](class_, ", found)
             for call in ("stand.odd_name", "tools['stand']['odd-name']"):
                 self.assertEqual(self.python(server, call + "(**{'from': 7})").output, "Out: '7'", call)
+                self.assertEqual(self.python(server, call + "(from_=8)").output, "Out: '8'", call)
+
+    def test_they_are_found_however_they_are_named(self):
+        with self.server() as server:
+            hint = "Hint: from sandpiper import tools; tools.stand"
+            for code, words in (("rows(page=1)", hint + ".rows(...)"), ("stand.rows(page=1)", hint), ("odd_name(from_=1)", hint + ".odd_name(...)"),
+                                ("tools.stand.rows(page=1)", "Hint: from sandpiper import tools"),
+                                ("from sandpiper.tools.stand import rows", "its tools are attributes")):
+                text = server.python(code, fresh=True).text
+                self.assertIn(words, text, code)
+            self.assertNotIn("sandpiper", server.python("nothing_such(1)").text)
+            self.assertIn("Out: 0", server.python("from sandpiper.tools import stand\nstand.rows(page=0)[0]['id']").output)
+            self.assertIn("Out: 1", server.python("import sandpiper.tools\nsandpiper.tools.stand.rows(page=0)[1]['id']").output)
+            message = server.request("tools/call", {"name": "rows", "arguments": {}})["error"]["message"]
+            self.assertIn("Unknown tool: rows. Code of run_python calls those of other servers: from sandpiper import tools;", message)
+
+    def test_an_image_is_shown_where_it_is_the_value(self):
+        image = {"type": "image", "mimeType": "image/png", "data": base64.b64encode(PNG).decode()}
+        for content, shown in (([image], "<image/png, %d bytes>" % len(PNG)), ([{"type": "text", "text": "Paris"}, image], "'Paris'")):
+            with self.subTest(shown), self.server() as server:
+                result = self.python(server, "stand.odd(json=%r)" % json.dumps({"content": content}))
+                self.assertIn(shown, result.text)
+                self.assertEqual([block["type"] for block in result.content].count("image"), 1, result.text)
 
     def test_names_of_others_forge_no_line_and_no_attribute(self):
         with self.server() as server:
@@ -113,7 +144,7 @@ class Calls(ToolsCase):
             self.assertEqual([line for line in lines if line.startswith("stand.forged")], [])
             self.assertIn(r"tools.stand.a_stand_forged__()  Two\x1b[31m lines", lines)
             self.assertEqual(self.python(server, "print(stand['class'](**{'class': 1, 'self': 2, 'a b': 3}))").output, "ok")
-            self.assertEqual(self.python(server, "import inspect; print(inspect.signature(stand['class']))").output, "(*, self=None)")
+            self.assertEqual(self.python(server, "import inspect; print(inspect.signature(stand['class']))").output, "(*, class_, self=None, a_b=None, None_=None)")
             self.assertIn('/a: must be one of 1, null, {"b":2}, got string', self.python(server, "stand.options(a='x')").text)
             self.assertIn("AttributeError", self.python(server, "stand.__wrapped__").text)
 
@@ -132,8 +163,8 @@ class Calls(ToolsCase):
                 '[]': "stand sent a response without a result", '{}, "result": {}': "a key occurs twice"}
         code = "try: print(repr(stand.odd(json={!r})))\nexcept tools.ToolError as error: print(repr(error))"
         with self.server() as server:
-            for json, words in rows.items():
-                self.assertIn(words, self.python(server, code.format(json)).output, json)
+            for text, words in rows.items():
+                self.assertIn(words, self.python(server, code.format(text)).output, text)
 
     def test_threads_and_asyncio_call_at_the_same_time(self):
         threads = """
@@ -309,9 +340,9 @@ class Words(ToolsCase):
             self.assertIn("unknown: stand.dies ×1", result.status.line)
 
     def test_descriptions_name_servers_and_grants(self):
-        with self.server(grants={"add": {"max_calls": 3}}) as server:
+        with self.server(grants={"add": {"max_calls": 3, "when": {"to": ["a b", "c"], "by": ["1"]}}}) as server:
             tool = next(tool for tool in server.request("tools/list")["result"]["tools"] if tool["name"] == "run_python")
-            self.assertIn("Granted: stand: add (at most 3 calls), what only reads.", tool["description"])
+            self.assertIn("Granted: stand: add (at most 3 calls) (only to=a b or 1 other, by=1), what only reads.", tool["description"])
             self.assertTrue(tool["annotations"]["openWorldHint"])
         with Server("--tools", self.file({})) as server:
             tool = next(tool for tool in server.request("tools/list")["result"]["tools"] if tool["name"] == "run_python")

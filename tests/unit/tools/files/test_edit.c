@@ -55,6 +55,9 @@ static void what_is_nearly_in_the_file_is_named(void **)
          "; lines 1-4 are like it, but line 4 is \"    return y\""},
         {"def f(z):\n\ty = g(x, 2)\n\n", "; lines 1-3 are like it, but line 1 is \"def f(x):\""},
         {"\n\tf(1)\n\nf(2)", "; lines 5-6 are like it, but there the file ends"},
+        {"y\xc2\xa0= g(x,\xc2\xa0"
+         "2)",
+         "; line 2 is the same but for typography: old_text has \"\\xa0\""},
         {"y = g(x, 3)", ""},
         {"a\nb\n\nreturn y\n", ""},
         {"\n\n\n", ""},
@@ -68,6 +71,30 @@ static void what_is_nearly_in_the_file_is_named(void **)
     }
     expect("", "two", "x", NULL,
            ": old_text is not in the file. Copy the text as read_file shows it.");
+}
+
+static void typography_in_place_of_what_is_typed_is_named(void **)
+{
+    static const char text[] =
+        "He said \xe2\x80\x9cno\xe2\x80\x9d.\nA\xc2\xa0\xe2\x80\x93 b\xe2\x80\xa6\n\"x\"\n";
+    static const char *const cases[][2] = {
+        {"He said \"no\".",
+         "; line 1 is the same but for typography: the file has \"\\u201c\", the file has "
+         "\"\\u201d\""},
+        {"A - b...",
+         "; line 2 is the same but for typography: the file has \"\xe2\x80\x93\", the file has "
+         "\"\xe2\x80\xa6\", the file has \"\\xa0\""},
+        {"\xe2\x80\x9cx\xe2\x80\x9d",
+         "; line 3 is the same but for typography: old_text has \"\\u201c\", "
+         "old_text has \"\\u201d\""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char said[300];
+        (void)snprintf(said, sizeof said,
+                       ": old_text is not in the file%s. Copy the text as read_file shows it.",
+                       cases[i][1]);
+        expect(text, cases[i][0], "y", NULL, said);
+    }
 }
 
 static void very_many_places_are_bounded(void **)
@@ -100,6 +127,7 @@ int main(void)
         cmocka_unit_test(the_only_place_is_replaced),
         cmocka_unit_test(other_numbers_of_places_are_refused),
         cmocka_unit_test(what_is_nearly_in_the_file_is_named),
+        cmocka_unit_test(typography_in_place_of_what_is_typed_is_named),
         cmocka_unit_test(very_many_places_are_bounded),
         cmocka_unit_test(line_ends_stay_those_of_the_file),
     };

@@ -9,8 +9,9 @@ static struct box_spec spec = {.workspace = "/srv/ann/site",
                                .mounts = {{.name = "sales", .path = "/srv/in"},
                                           {.name = "tmp", .path = "/tmp/shared"},
                                           {.name = "deep", .path = "/srv/in/deep"},
-                                          {.name = "in", .path = "/data"}},
-                               .mount_count = 4};
+                                          {.name = "in", .path = "/data"},
+                                          {.name = "me", .path = "/mnt/c/Users/me"}},
+                               .mount_count = 5};
 
 static const char *take(const char *bytes, size_t size, char *out)
 {
@@ -88,6 +89,19 @@ static void paths_of_the_host_and_of_the_home_directory_are_the_sandboxs(void **
     assert_null(path_take(&spec, argument, out));
     assert_string_equal(out, "/srv/ann/site/a.csv");
     json_decref(argument);
+}
+
+static void paths_of_windows_are_those_of_wsl_or_are_refused(void **)
+{
+    static const char *const refused[] = {"D:\\a.txt", "c:/a.txt", "C:\\", "\\\\host\\share\\a"};
+    char out[LIMIT_PATH_BYTES];
+    for (unsigned i = 0; i < sizeof refused / sizeof *refused; i++) {
+        const char *problem = take(refused[i], strlen(refused[i]), out);
+        assert_non_null(problem);
+        assert_non_null(strstr(problem, "path of Windows"));
+    }
+    assert_null(take("C:\\Users\\me\\in\\a.txt", 20, out));
+    assert_string_equal(out, "/data/me/in/a.txt");
 }
 
 static void path_at_the_limit_passes_one_over_fails(void **)
@@ -193,6 +207,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(path_is_taken_as_it_is),
         cmocka_unit_test(paths_of_the_host_and_of_the_home_directory_are_the_sandboxs),
+        cmocka_unit_test(paths_of_windows_are_those_of_wsl_or_are_refused),
         cmocka_unit_test(path_at_the_limit_passes_one_over_fails),
         cmocka_unit_test(empty_path_and_nul_are_refused_with_a_sentence),
         cmocka_unit_test(error_is_a_sentence_with_the_name),

@@ -81,6 +81,44 @@ static void text_is_appended(void **)
     assert_memory_equal(buf_bytes(&text), "before\nx\n", 9);
 }
 
+static void equal_lines_are_counted(void **)
+{
+    static const char begin[] = "the same warning\n… the line above 399 times more …\n";
+    char expected[200];
+    for (unsigned i = 0; i < 400; i++) {
+        add(OUT, "the same warning\n");
+    }
+    assert_string_equal(compose(), begin);
+    add(OUT, "another\nanother\n\n\n\n");
+    (void)snprintf(expected, sizeof expected, "%sanother\nanother\n\n\n\n", begin);
+    assert_string_equal(compose(), expected);
+    add(ERR, "x\nx\n");
+    (void)snprintf(expected, sizeof expected, "%sanother\nanother\n\n\n\n[stderr]\nx\nx\n", begin);
+    assert_string_equal(compose(), expected);
+}
+
+static void equal_lines_beside_what_is_cut_are_counted(void **)
+{
+    for (unsigned i = 0; i < 2000; i++) {
+        add(OUT, "the same warning\n");
+    }
+    const char *cut = compose();
+    assert_true(strlen(cut) < 200);
+    assert_non_null(strstr(cut, "bytes omitted"));
+}
+
+static void a_long_equal_line_is_cut_once(void **)
+{
+    char line[5001];
+    memset(line, 'x', sizeof line - 2);
+    line[sizeof line - 2] = '\n';
+    line[sizeof line - 1] = '\0';
+    add(OUT, line);
+    add(OUT, line);
+    add(OUT, "end\n");
+    assert_non_null(strstr(compose(), "x\n… the line above 1 time more …\nend\n"));
+}
+
 /* 1,000 lines of 16 bytes fill head and tail to the last byte. */
 static void output_at_the_limit_is_whole_one_byte_over_is_cut(void **)
 {
@@ -431,6 +469,9 @@ int main(void)
         OUTPUT_TEST(nothing_stays_nothing),
         OUTPUT_TEST(last_line_gets_its_line_feed),
         OUTPUT_TEST(text_is_appended),
+        OUTPUT_TEST(equal_lines_are_counted),
+        OUTPUT_TEST(a_long_equal_line_is_cut_once),
+        OUTPUT_TEST(equal_lines_beside_what_is_cut_are_counted),
         OUTPUT_TEST(output_at_the_limit_is_whole_one_byte_over_is_cut),
         OUTPUT_TEST(head_alone_needs_no_tail),
         OUTPUT_TEST(beginning_and_end_of_a_flood_are_kept_in_order),
