@@ -131,6 +131,16 @@ def versions(source):
             yield f"{name}: write VERSION, not {found}"
 
 
+def buttons(source, root):
+    """The buttons that add Sandpiper to an editor have the entries of `sandpiper config`."""
+    sys.path.insert(0, str(root / "build-aux"))
+    from buttons import PAGE, lines
+    page = source.text(PAGE).split("\n")
+    for start, line in lines(root).items():
+        if line not in page:
+            yield f"{PAGE}: {start.strip()} is missing or another one; python3 build-aux/buttons.py ."
+
+
 def times(source):
     """Pages give the default time limit and wait of a call."""
     seconds = {name: default for name, default in re.findall(r'\{"(timeout|wait|max-timeout)"[^}]*?"(\d+)",', source.text("cli/flags.c"))}
@@ -153,7 +163,7 @@ def widths(source):
 def main(root):
     source = Source(root)
     checks = (variables, flags, statuses, names, links, figures, versions, times, widths)
-    bad = [f"{line}" for check in checks for line in check(source)]
+    bad = [f"{line}" for check in checks for line in check(source)] + [*buttons(source, root)]
     print("\n".join(bad) or "documents: clean")
     return bool(bad)
 
