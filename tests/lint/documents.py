@@ -11,7 +11,7 @@ from rules import tracked
 WIDTH = 120  # of a line of prose; rows of tables, addresses and what somebody types stay whole
 # Flags of other programs that pages name.
 FOREIGN = set("list suite setup verbose only scale big rm security-opt privileged network cap-drop read-only tmpfs stdio stateful "
-              "port init now user scope upgrade check ignore-missing offline package track kernel short no-rebuild".split())
+              "port init for type now user scope upgrade check ignore-missing offline package track kernel short no-rebuild".split())
 OF_CONFIG = {"host", "file", "name", "install", "uninstall", "in-memory", "help", "version"}  # cli/config.c, cli/options.c
 # Set by meson, make and the build for what they start; a test's own, for its child; or a name in C.
 INTERNAL = set("SANDPIPER_UNITS SANDPIPER_COMPLETIONS SANDPIPER_VERSION SANDPIPER_TEST_SECRET SANDPIPER_TEST_WORLD "
