@@ -141,6 +141,17 @@ def buttons(source, root):
             yield f"{PAGE}: {start.strip()} is missing or another one; python3 build-aux/buttons.py ."
 
 
+def hosts(source):
+    """Each host of the table names the tests by which it was tried, which are there, or says that it was not."""
+    page, machines = source.text("docs/INSTALL.md"), source.text("tests/machines/check.py")
+    for host, _, tried in re.findall(r"^\| (.+) \|(.*)\| (.+) \|$", page[page.index("## Where it was tried"):], re.M)[2:]:
+        found = re.findall(r"`(tests/[^`]+\.py|[a-z]+\d*-[a-z0-9-]+)`", tried)
+        yield from (f"docs/INSTALL.md: there is no {name}" for name in found
+                    if name not in source.files and f'    "{name}": Host(' not in machines)
+        if not found and "not tried" not in tried:
+            yield f"docs/INSTALL.md: by what was it tried: {host}?"
+
+
 def times(source):
     """Pages give the default time limit and wait of a call."""
     seconds = {name: default for name, default in re.findall(r'\{"(timeout|wait|max-timeout)"[^}]*?"(\d+)",', source.text("cli/flags.c"))}
@@ -162,7 +173,7 @@ def widths(source):
 
 def main(root):
     source = Source(root)
-    checks = (variables, flags, statuses, names, links, figures, versions, times, widths)
+    checks = (variables, flags, statuses, names, links, figures, versions, hosts, times, widths)
     bad = [f"{line}" for check in checks for line in check(source)] + [*buttons(source, root)]
     print("\n".join(bad) or "documents: clean")
     return bool(bad)
