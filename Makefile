@@ -31,7 +31,7 @@ help:
 	@echo 'make bench        beside an exec loop, python3 -c, ipykernel and bubblewrap (BENCH_OPTIONS=--big)'
 	@echo 'make dist         the files of a release, in dist/ (REPOSITORY=owner/name on GitHub, IMAGE=container image)'
 	@echo 'make deb          the Debian package, in dist/'
-	@echo 'make image        container images, in dist/, without a container engine (IMAGE=name, docs/DEPLOY.md)'
+	@echo 'make image        container images and manifests, in dist/, without a container engine (IMAGE=name, docs/DEPLOY.md)'
 	@echo 'make format       clang-format over every C file'
 	@echo 'make install      to $$DESTDIR$(PREFIX);  make uninstall'
 
@@ -96,6 +96,7 @@ image:
 	build-aux/deps.sh build release image
 	python3 -B build-aux/dist/image.py dist $(if $(REPOSITORY),--repository $(REPOSITORY)) \
 		$(if $(IMAGE),--image $(IMAGE))
+	python3 -B build-aux/dist/manifests.py dist $(if $(IMAGE),--image $(IMAGE))
 
 format:
 	build-aux/deps.sh check

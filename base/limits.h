@@ -15,6 +15,7 @@
 #define LIMIT_PROGRESS_EVERY_MS 5000U      /* clients abandon calls after a minute without any */
 #define LIMIT_PROGRESS_GAP_MS 500U         /* between two progress notifications of a call */
 #define LIMIT_ELICITATION_MS 600000U       /* for a user to respond to an elicitation */
+#define LIMIT_TRACE_BYTES 8192UL           /* of a part of a trace context, as W3C Baggage has it */
 
 /* --- tool servers (--tools) --- */
 #define LIMIT_TOOL_LINE_BYTES (65UL << 20)   /* a line of one: a result, and its envelope */

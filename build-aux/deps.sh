@@ -41,7 +41,9 @@ for group in "$@"; do
         ;;
     packaging) # containers; an emulated machine
         wanted="$wanted lintian netcat-openbsd socat crun skopeo golang-github-containers-common
-            python3-yaml qemu-system-arm"
+            python3-yaml python3-jsonschema qemu-system-arm"
+        # gVisor, where the release has it.
+        ! apt-cache show runsc >/dev/null 2>&1 || wanted="$wanted runsc"
         ;;
     aarch64) # for a cross build; adds the architecture to dpkg
         wanted="$wanted gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static libcmocka-dev:arm64

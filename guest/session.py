@@ -133,6 +133,7 @@ class Session:
         self.greets = False  # whether the keeper has a socket for it, see changes.py
         self.supplies = False  # whether the server installs what a cell lacks
         self.notebook = None  # see shell.py; None: nothing has needed it
+        self.traced = []  # variables of this call's trace, see traced.py
 
     def on_interrupt(self, _, frame):
         inner = frame
@@ -216,6 +217,8 @@ class Session:
         result, value, error = ["result", "status", "ok"], None, None
         if not warm_up:
             self.take_packages(fields)
+            if "traceparent" in fields or "baggage" in fields or self.traced:
+                self.guard(self.package_notes, "the trace context", enter, load("traced").begin, self, fields)
             if self.came_back is not None:
                 self.guard(self.package_notes, "what came back", enter, load("descriptors").begin_call, self, fields.get("files_back"))
             result, self.package_notes = result + self.package_notes, []
@@ -274,6 +277,8 @@ class Session:
             self.guard(result, "exit statuses", enter, self.notebook.report, result)  # code can reach and bend the list
         if "matplotlib.pyplot" in IMPORTED and not warm_up:
             self.guard(result, "the open figures", enter, load("figures").take_open, self)
+        if self.traced:
+            self.guard(result, "the trace context", enter, load("traced").end, self)
         self.clean_up(fields.get("stdin") is not None, streams.flush_both if warm_up else streams.flush)
         if not warm_up:
             self.guard(result, "the streams", enter, streams.report, result, text)

@@ -45,7 +45,7 @@ MEMBERS = {name: has_type for has_type, names in (
     (lambda value: isinstance(value, bool), "cut failed is_error sent"),
     (list_of(is_text), "file_kinds file_sizes notes"),
     (list_of(is_piece), "output"),
-    (is_object, "arguments"),
+    (is_object, "arguments trace"),
     (list_of(is_object), "content images installed protections settings"),
 ) for name in names.split()}
 

@@ -200,6 +200,7 @@ static void call_free(struct rpc_call *call)
 {
     call_drop(call);
     json_decref(call->meta);
+    json_decref(call->trace);
     json_decref(call->input);
     json_decref(call->task);
     free(call);
@@ -412,6 +413,11 @@ void rpc_call_set_meta(struct rpc_call *call, const char *key, json_t *value)
 const json_t *rpc_call_meta(const struct rpc_call *call, const char *key)
 {
     return json_object_get(call->meta, key);
+}
+
+json_t *rpc_call_trace(const struct rpc_call *call)
+{
+    return call->trace;
 }
 
 void rpc_call_set_data(struct rpc_call *call, void *data)

@@ -129,7 +129,9 @@ static int add_meta(struct rpc_client *client, json_t *params)
                       MCP_META_CAPABILITIES, "elicitation", MCP_META_PREFIX "clientInfo", "name",
                       client->config.name, "version", client->config.version);
     }
-    return json_object_set(params, "_meta", client->meta);
+    json_t *own = json_object_get(params, "_meta");
+    return own ? json_object_update(own, client->meta)
+               : json_object_set(params, "_meta", client->meta);
 }
 
 static unsigned send_request(struct rpc_client *client, const char *method, json_t *params,

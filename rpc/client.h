@@ -58,8 +58,9 @@ bool rpc_client_is_probing(const struct rpc_client *client);
 /* Whether it speaks 2026-07-28; false: an older revision. */
 bool rpc_client_is_modern(const struct rpc_client *client);
 
-/* params: stolen, an object; NULL: out of memory. Calls fn once, unless it is cancelled or the
- * client closes. Returns the request's number, or 0 when out of memory. */
+/* params: stolen, an object, and of its own if it has a _meta; NULL: out of memory. Calls fn once,
+ * unless it is cancelled or the client closes. Returns the request's number, or 0 when out of
+ * memory. */
 unsigned rpc_client_request(struct rpc_client *client, const char *method, json_t *params,
                             rpc_client_fn fn, void *arg);
 /* content: of the form, borrowed; NULL: the user declines. New: that as an ElicitResult. */

@@ -12,6 +12,7 @@
 #include "base/own.h"
 #include "rpc/peer.h"
 #include "rpc/text.h"
+#include "rpc/trace.h"
 
 static void dispatch_notification(struct rpc_peer *peer, const struct message *message)
 {
@@ -108,6 +109,7 @@ static void dispatch_call(struct rpc_call *call, const char *name, const json_t 
     const json_t *meta = json_object_get(params, "_meta");
     /* A token of another type: sends no progress, the request itself is valid. */
     call->progress_token = json_incref(rpc_id(json_object_get(meta, "progressToken")));
+    call->trace = rpc_trace_new(meta);
     bool admitted = json_object_get(meta, MCP_META_VERSION) ? admit_stateless(call, params, meta)
                                                             : admit_stateful(call, name, meta);
     if (!admitted) {

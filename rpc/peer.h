@@ -60,6 +60,7 @@ struct rpc_call {
     json_t *progress_token;  /* owned; NULL: no progress is requested */
     json_t *input_responses; /* owned: ElicitResults by key, or NULL */
     json_t *request_state;   /* owned: of the result before, or NULL */
+    json_t *trace;           /* owned: its trace context, or NULL */
 
     bool subscription; /* a listen request: held open, no tool has it */
     bool cancelled;

@@ -61,7 +61,8 @@ static void refuse(const struct tools *tools, struct rpc_call *call, const char 
                    const json_t *arguments, const char *text, size_t size)
 {
     json_auto_t *content = json_pack("[o]", content_text(text, size));
-    const struct recorded_call recorded = {"tool", name, arguments, content, .is_error = true};
+    const struct recorded_call recorded = {
+        "tool", name, arguments, content, .is_error = true, .trace = rpc_call_trace(call)};
     recorded_call(tools->config.record, &recorded, NULL);
     content_result(call, text, size, /* is_error= */ true);
 }

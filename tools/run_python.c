@@ -111,6 +111,7 @@ static void run_python_begin(struct tools *tools, struct rpc_call *call, const j
     request->fresh = json_is_true(json_object_get(arguments, "fresh"));
     request->branch = json_is_true(json_object_get(arguments, "branch"));
     request->shown = rpc_call_wants_view(call);
+    request->trace = json_incref(rpc_call_trace(call));
     request->undo = json_is_true(json_object_get(arguments, "undo"));
     copy_name(request->restore, sizeof request->restore, json_object_get(arguments, "restore"));
     copy_name(request->save, sizeof request->save, json_object_get(arguments, "checkpoint"));

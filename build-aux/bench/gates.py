@@ -34,6 +34,8 @@ ROWS = (
     Row("memory", "memory", "sandpiper: one session, its checkpoint", "exec loop", ALONE, 14, 9),
     Row("density", "servers for each GiB", "by PSS", "by the machine's free memory", ALONE, 100, 150, least=True),
     Row("density", "servers at once", "respond", "started", RATIO, 1, least=True),
+    *(Row("starts", "servers that failed to start, of 100", name, None, ALONE, 0)
+      for name in ("one after the other", "one every 100 ms", "all at once")),
     Row("packages", "packages: a wheel and its dependency", "install_package", "pip install --target", RATIO, 0.6, 0.4),
     *(Row("files", f"{kind}: a call", name, "no files", RATIO, 1.1, 1.02)
       for kind in ("--workspace", "--workspace --cow") for name in ("1,900 files", "many files")),
@@ -55,7 +57,7 @@ of neighbours before the median: load that comes and goes strikes both of a pair
 nothing. "close": the gate lies within the 95 % interval of that median, so chance decides; repeat with --scale 4.
 "busy": other programs used a tenth of the processors or more when the measure began. Each of our processes then waits for
 a processor at each step of a call, which no comparison takes out; pages, memory and processor time still hold."""
-COUNTS = ("pages", "processor", "memory", "density")  # these measure no time that passes
+COUNTS = ("pages", "processor", "memory", "density", "starts")  # these measure no time that passes
 
 
 def interval(values):

@@ -6,7 +6,7 @@ from units import is_memory, shown, unit
 # What the others in a group are compared with.
 REFERENCE = {
     "start": "python3 -c", "start on a project": "straight, 10 files", "pages written by a warm call": "exec loop that forks",
-    "servers at once": "started", "packages: a wheel and its dependency": "pip install --target",
+    "servers at once": "started", "start to first result, 100 starts": "one after the other", "packages: a wheel and its dependency": "pip install --target",
 }
 
 
@@ -42,7 +42,7 @@ def quantile(values, share):
 
 
 def summary(samples):
-    """{group: {contestant: {median, p10, p90, n, ratio}}}; ratio: of the medians, to the group's reference."""
+    """{group: {contestant: {median, p10, p90, p99, n, ratio}}}; ratio: of the medians, to the group's reference."""
     rows = {}
     for group, contestant, value in samples:
         if value is not None:
@@ -53,7 +53,7 @@ def summary(samples):
         for name, values in contestants.items():
             middle = statistics.median(values)
             found.setdefault(group, {})[name] = {
-                "median": middle, "p10": quantile(values, 0.1), "p90": quantile(values, 0.9),
+                "median": middle, "p10": quantile(values, 0.1), "p90": quantile(values, 0.9), "p99": quantile(values, 0.99),
                 "n": len(values), "ratio": middle / statistics.median(against) if against else None}
     return found
 
@@ -62,11 +62,12 @@ def table(found):
     lines = []
     for group, contestants in found.items():
         lines += ["", f"{group}  (ratio to: {reference(group)})",
-                  f"  {'':40} {'median':>12} {'p10':>12} {'p90':>12} {'ratio':>8} {'n':>5}"]
+                  f"  {'':40} {'median':>12} {'p10':>12} {'p90':>12} {'p99':>12} {'ratio':>8} {'n':>5}"]
         for name, row in contestants.items():
             ratio = f"{row['ratio']:.2f}" if row["ratio"] else "-"
+            p99 = shown(group, row["p99"]) if row["n"] >= 100 else "-"
             lines.append(f"  {name:40} {shown(group, row['median']):>12} {shown(group, row['p10']):>12} "
-                         f"{shown(group, row['p90']):>12} {ratio:>8} {row['n']:>5}")
+                         f"{shown(group, row['p90']):>12} {p99:>12} {ratio:>8} {row['n']:>5}")
     return "\n".join(lines[1:])
 
 

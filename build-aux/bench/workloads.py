@@ -1,4 +1,5 @@
 """The measures of what a user adds: files, a record, tools, packages, and more servers."""
+import concurrent.futures
 import contextlib
 import hashlib
 import json
@@ -10,7 +11,7 @@ import sys
 import tempfile
 import time
 
-from contestants import SHOWS_VIEWS, Sandpiper, ToolPipe, available_kib, children, command, processor_s, pss_kib, tree
+from contestants import SHOWS_VIEWS, Failed, Sandpiper, ToolPipe, available_kib, children, command, processor_s, pss_kib, tree
 from measuring import PAUSE_S, Measuring, timed
 
 TESTS = pathlib.Path(__file__).resolve().parents[2] / "tests"
@@ -237,6 +238,44 @@ class Workloads(Measuring):
             yield f"processes of {count} servers", "all", sum(map(len, trees))
             for server in servers:  # they exit side by side
                 server.process.stdin.close()
+
+    def starts(self):
+        """What somebody waits who starts a hundred sandboxes on one machine. Those that begin one after the other end before the
+        next; the others live until the last has responded."""
+        count = self.times(100)
+        if available_kib() < count * SERVER_KIB:
+            self.absent["many starts"] = f"needs {count * SERVER_KIB >> 20} GiB of available memory"
+            return
+        for name, at_once, gap_s in (("one after the other", 1, 0), ("one every 100 ms", count, 0.1), ("all at once", count, 0)):
+            yield from self.started(count, name, at_once, gap_s)
+            self.rest(5)
+
+    def started(self, count, name, at_once, gap_s):
+        with contextlib.ExitStack() as stack:
+            def start():
+                began = time.perf_counter()
+                server = Sandpiper(self.binary, self.python)
+                stack.callback(server.close) if at_once > 1 else None
+                with contextlib.nullcontext() if at_once > 1 else contextlib.closing(server):
+                    if server.run("1 + 1")["content"][0]["text"].startswith("Out: 2\n"):
+                        return time.perf_counter() - began
+                raise Failed("another result than 2")
+
+            free = available_kib()
+            with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
+                waiting = []
+                for _ in range(count):
+                    waiting.append(pool.submit(start))
+                    self.rest(gap_s)
+            failed = [one.exception() for one in waiting if one.exception()]
+            for one in waiting:
+                if not one.exception():
+                    yield "start to first result, 100 starts", name, one.result()
+            yield "servers that failed to start, of 100", name, len(failed)
+            for why in sorted({repr(one) for one in failed}):
+                self.absent[f"{name}: a start that failed"] = why
+            if at_once > 1:
+                yield "memory of each, 100 starts", name, (free - available_kib()) / count
 
     # --- packages ---
 

@@ -93,9 +93,9 @@ struct box_session_options {
 
 /* The fields of a message to the guest. */
 struct box_fields {
-    struct box_field at[23]; /* the verb; then names, which are static, and borrowed values */
+    struct box_field at[29]; /* the verb; then names and values, all borrowed */
     size_t count;
-    char digits[11][24]; /* of values that are numbers */
+    char digits[14][24]; /* of values that are numbers */
 };
 
 void box_fields_add(struct box_fields *fields, const char *name, const char *bytes, size_t size);

@@ -11,7 +11,7 @@ from rules import tracked
 WIDTH = 120  # of a line of prose; rows of tables, addresses and what somebody types stay whole
 # Flags of other programs that pages name.
 FOREIGN = set("list suite setup verbose only scale big rm security-opt privileged network cap-drop read-only tmpfs stdio stateful "
-              "port init now user scope upgrade check ignore-missing offline package track kernel short no-rebuild".split())
+              "port init for type now user scope upgrade check ignore-missing offline package track kernel short no-rebuild".split())
 OF_CONFIG = {"host", "file", "name", "install", "uninstall", "in-memory", "help", "version"}  # cli/config.c, cli/options.c
 # Set by meson, make and the build for what they start; a test's own, for its child; or a name in C.
 INTERNAL = set("SANDPIPER_UNITS SANDPIPER_COMPLETIONS SANDPIPER_VERSION SANDPIPER_TEST_SECRET SANDPIPER_TEST_WORLD "
@@ -131,6 +131,27 @@ def versions(source):
             yield f"{name}: write VERSION, not {found}"
 
 
+def buttons(source, root):
+    """The buttons that add Sandpiper to an editor have the entries of `sandpiper config`."""
+    sys.path.insert(0, str(root / "build-aux"))
+    from buttons import PAGE, lines
+    page = source.text(PAGE).split("\n")
+    for start, line in lines(root).items():
+        if line not in page:
+            yield f"{PAGE}: {start.strip()} is missing or another one; python3 build-aux/buttons.py ."
+
+
+def hosts(source):
+    """Each host of the table names the tests by which it was tried, which are there, or says that it was not."""
+    page, machines = source.text("docs/INSTALL.md"), source.text("tests/machines/check.py")
+    for host, _, tried in re.findall(r"^\| (.+) \|(.*)\| (.+) \|$", page[page.index("## Where it was tried"):], re.M)[2:]:
+        found = re.findall(r"`(tests/[^`]+\.py|[a-z]+\d*-[a-z0-9-]+)`", tried)
+        yield from (f"docs/INSTALL.md: there is no {name}" for name in found
+                    if name not in source.files and f'    "{name}": Host(' not in machines)
+        if not found and "not tried" not in tried:
+            yield f"docs/INSTALL.md: by what was it tried: {host}?"
+
+
 def times(source):
     """Pages give the default time limit and wait of a call."""
     seconds = {name: default for name, default in re.findall(r'\{"(timeout|wait|max-timeout)"[^}]*?"(\d+)",', source.text("cli/flags.c"))}
@@ -152,8 +173,8 @@ def widths(source):
 
 def main(root):
     source = Source(root)
-    checks = (variables, flags, statuses, names, links, figures, versions, times, widths)
-    bad = [f"{line}" for check in checks for line in check(source)]
+    checks = (variables, flags, statuses, names, links, figures, versions, hosts, times, widths)
+    bad = [f"{line}" for check in checks for line in check(source)] + [*buttons(source, root)]
     print("\n".join(bad) or "documents: clean")
     return bool(bad)
 

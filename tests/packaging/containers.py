@@ -10,6 +10,7 @@ its Debian package (tests/machines/images.py), Podman's filter is that of contai
 import json
 import os
 import pathlib
+import shlex
 import shutil
 import subprocess
 import sys
@@ -80,21 +81,24 @@ class Image:
 class Container:
     """One container that can be started once. Leaving the block removes its files."""
 
-    def __init__(self, image, confinement, env=(), arguments=None, hardened=False, host_network=False):
-        """hardened: read-only except /tmp, without capabilities or new privileges, as a restricted pod."""
+    def __init__(self, image, confinement, env=(), arguments=None, hardened=False, host_network=False, command=None, volumes=None):
+        """hardened: read-only except /tmp, without capabilities or new privileges, as a restricted pod. command: instead of the
+        image's program. volumes: {place in the container: directory}."""
         self.image, self.name = image, f"sandpiper-{os.getpid()}-{id(self)}"
         self.base, self.extras = CONFINEMENTS[confinement]
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="sp-container-"))
         for name in ("top", "rootfs", "state"):
             (self.directory / name).mkdir()
         wants = image.wants
-        command = [*wants["Entrypoint"], *(wants.get("Cmd", []) if arguments is None else arguments)]
+        command = command or [*wants["Entrypoint"], *(wants.get("Cmd", []) if arguments is None else arguments)]
         config = self.config(command, [*wants["Env"], *env])
         if hardened:
             config["process"].update(capabilities={}, noNewPrivileges=True)
             config["root"]["readonly"] = True
             config["mounts"].append({"destination": "/tmp", "type": "tmpfs", "source": "tmpfs",
                                      "options": ["nosuid", "nodev", "mode=1777"]})
+        for place, directory in (volumes or {}).items():
+            config["mounts"].append({"destination": place, "type": "bind", "source": str(directory), "options": ["rbind", "rw"]})
         if host_network:
             config["linux"]["namespaces"].remove({"type": "network"})
         (self.directory / "config.json").write_text(json.dumps(config))
@@ -126,6 +130,16 @@ class Container:
         """The command that starts it, as a client's `command` would be. Further arguments are ignored."""
         return ["unshare", "--mount", "--propagation", "private", "sh", "-c", SCRIPT, "container", str(self.directory),
                 str(self.image.root), self.name]
+
+    def enter(self, *command):
+        """The command that starts another process in it, once it runs, as `kubectl exec -i` does. Further arguments are ignored."""
+        words = ["crun", "--cgroup-manager=disabled", "--root", str(self.directory / "state"), "exec", "--user",
+                 self.image.wants["User"], self.name, *command]
+        return ["nsenter", "--mount", "--target", str(self.outer()), "sh", "-c", f"exec {shlex.join(words)}", "enter"]
+
+    def outer(self):
+        """The pid of the runtime, in whose mount namespace the container's files are."""
+        return int(pathlib.Path(f"/proc/{self.first()}/stat").read_text().rpartition(")")[2].split()[1])
 
     def run(self, timeout=120):
         return subprocess.run(self.command(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout)

@@ -22,6 +22,7 @@ SOCKET = "/run/sandpiper.sock"
 USER = 1000
 LINK = pathlib.Path("/etc/apparmor.d/sandpiper")
 LOADED = pathlib.Path("/sys/kernel/security/apparmor/profiles")
+RESTRICTED = pathlib.Path("/proc/sys/kernel/apparmor_restrict_unprivileged_unconfined")
 HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
 
 
@@ -330,15 +331,43 @@ class Ubuntu(Case):
         said("rm", "-r", "/tmp/unpacked")
         self.addCleanup(lambda: path.unlink(missing_ok=True))
 
+    def each_rule(self):
+        """With the sysctl that Ubuntu 26.04 adds, and without it."""
+        before = RESTRICTED.read_text()
+        self.addCleanup(RESTRICTED.write_text, before)
+        for value in "01":
+            RESTRICTED.write_text(value)
+            self.assertEqual(RESTRICTED.read_text().strip(), value)
+            yield value
+
     def test_it_works_only_with_the_package(self):
         program = pathlib.Path("/usr/bin/sandpiper")
-        self.copy_to(program)
-        self.assert_refused(program)
-        program.unlink()
-        install("new.deb")
-        self.assert_runs(program)
-        said("ln", "-sf", str(program), "/tmp/link")
-        self.assert_runs("/tmp/link")
+        for _ in self.each_rule():
+            self.copy_to(program)
+            self.assert_refused(program)
+            program.unlink()
+            install("new.deb")
+            self.assert_runs(program)
+            said("ln", "-sf", str(program), "/tmp/link")
+            self.assert_runs("/tmp/link")
+            purge()
+
+    def test_it_works_after_make_install(self):
+        """What `make install` runs. This kernel has not the sysctl by which it knows Ubuntu, so that is a file."""
+        program, place = pathlib.Path("/usr/local/bin/sandpiper"), pathlib.Path("/tmp/ubuntu")
+        rule = place / "proc/sys/kernel/apparmor_restrict_unprivileged_userns"
+        rule.parent.mkdir(parents=True)
+        rule.write_text("1\n")
+        (place / "etc").symlink_to("/etc")
+        script = str(PACKAGES / "build-aux" / "allow_namespaces.sh")
+        for _ in self.each_rule():
+            self.copy_to(program)
+            self.assert_refused(program)
+            self.assertIn("is loaded", said("sh", script, str(program), str(place)))
+            self.assert_runs(program)
+            program.unlink()
+            said("sh", script, "remove", str(place))
+            self.assertFalse(LINK.exists())
 
     def test_without_the_package_doctors_commands_make_it_work(self):
         install("new.deb")

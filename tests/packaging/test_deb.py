@@ -65,6 +65,9 @@ def stage():
     if not staged.exists():
         shutil.copytree(ROOT / "tests", staged / "tests",
                         ignore=shutil.ignore_patterns("__pycache__", "node_modules", "corpus"))
+        for name in ("build-aux/allow_namespaces.sh", "packaging/apparmor.d/sandpiper"):  # of make install
+            (staged / name).parent.mkdir(parents=True)
+            shutil.copy(ROOT / name, staged / name)
         older(staged / "old.deb")
         shutil.copy(package, staged / "new.deb")
     return staged

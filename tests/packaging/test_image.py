@@ -20,6 +20,7 @@ sys.path[:0] = [str(HERE.parent / "e2e"), str(HERE.parent / "clients"), str(HERE
 
 import containers  # noqa: E402
 import packages  # noqa: E402
+import test_manifests  # noqa: E402
 from client import SLOW, Server  # noqa: E402
 from traces import descendants, processes  # noqa: E402
 
@@ -130,6 +131,42 @@ class Levels(Images):
                 with Server(wrap=container.command()) as server:
                     result = server.python(PACKAGES)
                     self.assertEqual((result.is_error, result.output), (False, "6.0"), result.text)
+
+
+class Pod(Images):
+    """packaging/kubernetes/sandbox.yaml without a cluster: a container that waits, entered as by `kubectl exec -i`, and a
+    volume that outlives it."""
+
+    def live(self, container, code):
+        """What the code prints in a server of the pod, which is started and ended."""
+        with subprocess.Popen(container.command(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as runtime:
+            self.await_true(container.first, "the container does not start")
+            try:
+                with Server(wrap=container.enter("sandpiper", "--workspace", "/workspace")) as server:
+                    result = server.python(code)
+                    self.assertFalse(result.is_error, result.text)
+                self.await_true(lambda: len(descendants(container.first())) == 1, "more than sleep is left in the pod")
+            finally:
+                os.kill(container.first(), signal.SIGTERM)
+                runtime.wait(20 * SLOW)
+            return result.output
+
+    def test_files_of_the_volume_are_there_in_the_next_pod(self):
+        spec, = (spec for name, _, spec in test_manifests.pods() if name == "sandbox.yaml Sandbox")
+        kept, = spec["containers"]
+        places = [mount["mountPath"] for mount in kept["volumeMounts"] if mount["mountPath"] != "/tmp"]
+        volume = pathlib.Path(tempfile.mkdtemp(prefix="sp-volume-"))
+        self.addCleanup(shutil.rmtree, volume)
+        os.chown(volume, 1000, 1000)
+        lives = []
+        for code in ("open('kept', 'w').write('in the volume'); x = 1", "print(open('kept').read(), 'x' in globals())"):
+            home = pathlib.Path(tempfile.mkdtemp(prefix="sp-home-"))
+            self.addCleanup(shutil.rmtree, home)
+            os.chown(home, 1000, 1000)
+            container = self.container("docker", command=kept["command"], hardened=True,
+                                       volumes={place: volume if place == "/workspace" else home for place in places})
+            lives.append(self.live(container, code))
+        self.assertEqual(lives[1], "in the volume False")
 
 
 class ContainerInit(Images):

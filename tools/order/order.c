@@ -305,6 +305,7 @@ static void order_record(struct ordered_call *call)
     struct recorded_call recorded = {is_change ? "change" : kinds[call->kind], call->tool,
                                      call->arguments};
     recorded.content = rpc_call_content(call->call, &recorded.is_error);
+    recorded.trace = rpc_call_trace(call->call);
     if (call->tool && !call->has_run && (call->kind != ORDER_WAIT || recorded.is_error)) {
         recorded_call(call->orders->tools->config.record, &recorded, take_ptr(call->facts));
     }

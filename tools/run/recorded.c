@@ -72,6 +72,7 @@ void recorded_cell(struct run *run)
     set(event, "cell", run->cell > 0 ? json_integer((json_int_t)run->cell) : json_null());
     set(event, "code", json_incref(run->request.held_code));
     set(event, "arguments", others);
+    set(event, "trace", json_incref(run->request.trace));
     record_add(recording->record, "cell", event);
 }
 
@@ -285,6 +286,7 @@ void recorded_call(struct record *record, const struct recorded_call *call, json
     }
     json_t *sent = short_arguments(call->arguments, event);
     (void)json_object_set_new(event, "arguments", sent);
+    set(event, "trace", json_incref(call->trace));
     if (strcmp(call->kind, "tool") == 0 && exceeds_part(sent)) {
         record_leave_out(event, "arguments");
     }

@@ -53,6 +53,7 @@ struct recorded_call {
     const json_t *arguments;
     const json_t *content; /* NULL: it has none */
     bool is_error;
+    json_t *trace; /* of its request; NULL: it has none */
 };
 
 /* New: what the record says of a file that is read: where it is, its size, and the hash of one that

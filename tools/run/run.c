@@ -49,6 +49,7 @@ void run_free(struct run *run)
     }
     json_decref(run->request.held_code);
     json_decref(run->request.held_stdin);
+    json_decref(run->request.trace);
     for (unsigned i = 0; i < RUN_FACT_COUNT; i++) {
         free(run->facts[i].data);
     }

@@ -123,6 +123,7 @@ struct run_request {
     char restore[65]; /* or the state of this name; empty: neither */
     char save[65];    /* the name for the state after the code; empty: none */
     char drop[65];    /* before the code: drop the state of this name; empty: none */
+    json_t *trace;    /* of its call, which is passed on; NULL: none */
     const struct run_program *program; /* for the command line; NULL: a cell. Borrowed */
 };
 

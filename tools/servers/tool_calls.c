@@ -180,6 +180,7 @@ void tool_calls_send(struct tool_calls *calls)
         json_t *params = json_pack("{s:s, s:O}", "name", call->tool, "arguments", call->arguments);
         (void)json_object_update(params, call->input);
         json_decref(take_ptr(call->input));
+        (void)json_object_set_new(params, "_meta", json_copy(call->run->request.trace));
         call->request = rpc_client_request(calls->client, "tools/call", params, on_response, call);
         if (call->request == 0) {
             call->done(call, TOOL_NOTHING, span_of("was not asked: out of memory"));

@@ -143,6 +143,15 @@ static void note_branch(const struct session *session)
     }
 }
 
+static void add_trace(struct box_fields *fields, json_t *trace)
+{
+    const char *name = NULL;
+    json_t *value = NULL;
+    json_object_foreach (trace, name, value) {
+        box_fields_add(fields, name, json_string_value(value), json_string_length(value));
+    }
+}
+
 static void session_send(struct session *session)
 {
     struct run *run = session->current;
@@ -169,6 +178,7 @@ static void session_send(struct session *session)
     if (request->shown) {
         box_fields_add(&fields, "shown", "1", 1);
     }
+    add_trace(&fields, request->trace);
     add_program(&fields, request->program);
     session_packages_fields(session, &layers, &fields);
     session_packages_sent(session);

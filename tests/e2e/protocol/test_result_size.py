@@ -6,10 +6,11 @@ import struct
 import unittest
 import zlib
 
-from client import Shared
+from client import Server, Shared
 
 ANSWER_MOST = 900_000  # Claude Desktop refuses a result of more than 1 MB
 TEXT_MOST = 24_000
+MOST = "anthropic/maxResultSizeChars"
 
 
 def noise_png(size):
@@ -62,6 +63,23 @@ class Size(Shared):
         answer = self.server.wait(self.server.start_call("read_file", path="line", encoding="base64",
                                                          length=480_000))
         self.assertLess(len(json.dumps(answer)), ANSWER_MOST)
+
+    def test_a_client_learns_how_long_a_result_can_be(self):
+        """Claude Code puts a longer text in a file, and one of very many tokens, unless the tool says that it is meant so."""
+        lines, names = "for i in range(9000): print(i)\n", "for n in range(5000): globals()[f'v{n}' + 'x' * 200] = n\n"
+        codes = (lines + names + "['8' * 1000] * 300", lines + names + "['8' * 60] * 1000",
+                 lines + names + "raise ValueError('x\\n' * 100_000)")
+        for flags, at_least in ((), 24_000), (("--structured",), 80_000):
+            with Server(*flags) as server:
+                tools = {tool["name"]: tool["_meta"] for tool in server.request("tools/list")["result"]["tools"]}
+                said = {name: meta[MOST] for name, meta in tools.items() if MOST in meta}
+                self.assertEqual(list(said), ["run_python"])
+                self.assertLessEqual(said["run_python"], 500_000, "more than Claude Code takes")
+                results = [server.python(code).raw for code in codes]
+                longest = max(max(len(json.dumps(raw.get("structuredContent", ""), ensure_ascii=False)),
+                                  sum(len(block.get("text", "")) for block in raw["content"])) for raw in results)
+                self.assertGreater(longest, at_least)
+                self.assertLessEqual(longest, said["run_python"])
 
     def test_a_refusal_does_not_repeat_what_was_sent(self):
         self.measured("run_python", code=True, **{"x" * 100_000: 1})

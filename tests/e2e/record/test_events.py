@@ -113,6 +113,23 @@ class ToolCalls(tools_case.ToolsCase, Record):
         why = self.command("why", self.path())
         self.assertIn("not granted: stand.add. The user decides this in tools.json", why)
 
+    def test_the_trace_of_a_request_is_in_the_record_and_goes_to_tool_servers(self):
+        trace = {"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "tracestate": "a=1",
+                 "baggage": "userId=alice"}
+        for era in ("modern", "legacy"):
+            with self.subTest(era), tools_case.ToolsCase.server(self, "--era", era, flags=("--record", str(self.records))) as server:
+                for tool, arguments in (("run_python", {"code": tools_case.BEGIN + "stand.rows(page=1)"}),
+                                        ("write_file", {"path": "a", "content": "x"}), ("read_file", {"path": "a"}),
+                                        ("read_file", {"path": 5}), ("install_package", {"packages": []})):
+                    for meta in ({"_meta": {**trace, "other": 1}}, {}):
+                        server.finish_call(server.start("tools/call", {"name": tool, "arguments": arguments, **meta}))
+            events = [event for event in self.events() if event["kind"] in ("cell", "read", "write") or "arguments" in event]
+            self.assertEqual([event.get("trace") for event in events], [trace, None] * 5)
+            sent = [json.loads(line) for line in (self.directory / "traces").read_text().splitlines()]
+            self.assertEqual(sent, [trace, {}])
+            (self.directory / "traces").unlink()
+            self.assertIn("2 cells", self.command("list", self.records))
+
 
 if __name__ == "__main__":
     unittest.main()

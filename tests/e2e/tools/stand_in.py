@@ -2,7 +2,8 @@
 
     stand_in.py DIRECTORY [--era modern|legacy|exits|silent|nonsense|dead] [--grandchild] [--page N]
 
-Writes one line for each request to DIRECTORY/requests, and counts `add` in DIRECTORY/counter. `exits`: the modern
+Writes one line for each request to DIRECTORY/requests, what calls say of their trace to DIRECTORY/traces, and counts `add`
+in DIRECTORY/counter. `exits`: the modern
 question ends it. `silent`: it never responds. `dead`: it exits at once.
 """
 import argparse
@@ -213,6 +214,9 @@ def handle(request):
         write({"jsonrpc": "2.0", "id": identity, "error": {"code": -32000, "message": "refused\x1b[1m"}})
         return
     elif method == "tools/call":
+        with lock, open(options.directory / "traces", "a") as file:
+            meta = params.get("_meta", {})
+            file.write(json.dumps({key: meta[key] for key in ("traceparent", "tracestate", "baggage") if key in meta}) + "\n")
         result = call(identity, params)
         if isinstance(result, str):
             write(result)
