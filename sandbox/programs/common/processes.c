@@ -20,7 +20,7 @@
 #include "sandbox/protocol/init_protocol.h"
 #include "sandbox/protocol/packet.h"
 
-/* --- what the server is told --- */
+/* --- replies to the server --- */
 
 void reply_send_fds(const struct wire_reply *reply, const int *fds, size_t count)
 {
