@@ -197,7 +197,7 @@ class Stress:
         earlier, back = EARLIER.search(text), BACK.search(text)
         if back:  # of a cancelled call, whose code may have run
             session.lose_track()
-            session.go_back(int(back[1] or 0), back[2])
+            session.go_back(int(back["cell"] or 0), back["name"])
         if earlier:
             expect(session.armed or session.pending, "the interpreter died, and nothing has killed it")
             self.died(session, int(earlier[1]), by_thread=True)
@@ -313,8 +313,8 @@ class Stress:
             self.check_saved(session, call, status, result)
 
     def check_back(self, session, call, back, result):
-        expect(call.arguments.get("restore") == back[2], "not the requested undo or restore")
-        session.go_back(int(back[1] or 0), back[2])
+        expect(call.arguments.get("restore") == back["name"], "not the requested undo or restore")
+        session.go_back(int(back["cell"] or 0), back["name"])
         session.armed = int(call.kind == "later")
         self.tally["went back"] += 1
 
@@ -356,7 +356,7 @@ class Stress:
             expect(died, "lost without a death")
             self.died(session, 0)
             session.restart()
-        elif state in ("restored to the state before this call", "restored to that state"):
+        elif state in ("restored to the state before this call", "then restored to that state"):
             expect(died, "restored without a death")
             self.count_death()
             session.died()
@@ -367,7 +367,7 @@ class Stress:
             session.pending = True
             session.forget_steps()
         else:
-            expect(re.match("kept|reset before the code", state), "an unknown state")
+            expect(re.match("kept|reset before the code|what the code then did is kept", state), "an unknown state")
             expect(not died or "interrupted" in state, "kept in spite of a death")
             if found:
                 session.made(int(found[1]), int(found[2]), "restore" in call.arguments)

@@ -9,8 +9,8 @@ import re
 NAMED = 8
 STEPS = 3
 EARLIER = re.compile(r"(?:restored to the state|changes) after <cell (\d+)>")
-BACK = re.compile(r'(?:undid <cell \d+>, )?back to the state (?:after <cell (\d+)>|before the first call) \((?:undo|restore "(.+?)")\)'
-                  r"(?:, (?!then )[^|\]]*?)?(?:, then |(?= \||\]|$))")
+BACK = re.compile(r'(?:undid <cell \d+>|undo|restored "(?P<name>.+?)"): back to the state (?:after <cell (?P<cell>\d+)>|before the first call)'
+                  r"(?:, (?!then )[^|\];]*?)?(?:; |, then |(?= \||\]|$))")
 
 NOT_STARTED = "The code has not started: killed processes of an earlier call"
 

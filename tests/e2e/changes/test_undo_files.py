@@ -38,7 +38,7 @@ class UndoFiles:
             self.assert_ok(server.python("x = 3; open('b', 'w').close()"))
             self.assert_ok(server.python("x"))
             line = self.undo(server).status.line
-            self.assertIn("undid <cell 3>, ", line)
+            self.assertIn("undid <cell 3>: ", line)
             self.assertNotIn("write_file", line)
 
     def test_what_is_written_to_files_that_stay_open(self):

@@ -149,8 +149,8 @@ class Hostile(Record):
         """Nothing else is outside of the fences of Markdown."""
         fence, outside = None, []
         for line in text.split("\n"):
-            if fence is None and re.match(r"`{3,}(python)?$", line):
-                fence = line.removesuffix("python")
+            if fence is None and re.match(r"`{3,}(python|diff)?$", line):
+                fence = line.removesuffix("python").removesuffix("diff")
             elif line == fence:
                 fence = None
             elif fence is None and line:
