@@ -33,6 +33,10 @@ class Forms(GuestCase):
         self.assertEqual(self.value("M()"), "**bold**")
         self.assertEqual(self.run_ok("display(M())").out, "**bold**\n")
 
+    def test_base64_in_markdown_is_left_out(self):
+        self.run_ok("class M:\n    def _repr_markdown_(self): return '![a](data:image/png;base64,' + 'A' * 4000 + ')'")
+        self.assertEqual(self.value("M()"), "![a](data:image/png;base64,[4000 bytes left out])")
+
     def test_html_only_where_there_is_no_repr(self):
         self.run_ok("class H:\n    def _repr_html_(self): return '<style>x{}</style><p>a &lt; b</p>"
                     "<table><tr><td>1</td><td>2</td></tr></table>'\n"

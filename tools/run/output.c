@@ -14,8 +14,8 @@
 enum {
     MARK = '\0',
     LINE_MAX_BYTES = 2000,
-    CUT_BYTES = 64, /* at most, of what says that a line was cut */
-    FOLD_BYTES = 60 /* of equal lines that stay as they are */
+    ROUND_LINES = 8,  /* at most, of lines that come again together */
+    ROUNDS_BYTES = 60 /* of rounds that stay as they are */
 };
 
 void output_init(struct output *output)
@@ -133,9 +133,6 @@ struct cleaner {
     int stream;        /* whose bytes come now */
     bool cut;          /* a line was */
     bool returned;     /* a carriage return stands before what comes */
-    size_t above;      /* the line above, in text */
-    size_t above_size; /* 0: there is none that a line could equal */
-    size_t repeats;    /* lines that are equal to it and not in text yet */
 };
 
 /* The size without a character at the end that is not whole. */
@@ -149,53 +146,6 @@ static size_t whole_size(const char *bytes, size_t size)
         }
     }
     return size;
-}
-
-/* At the start of a line: says how often the one above has come again. A few short ones stay. */
-static void say_repeats(struct cleaner *cleaner)
-{
-    struct buf *text = cleaner->text;
-    char line[FOLD_BYTES];
-    size_t size = cleaner->above_size + 1;
-    if (cleaner->repeats * size > FOLD_BYTES) {
-        buf_appendf(text, "… the line above %zu time%s more …\n", cleaner->repeats,
-                    cleaner->repeats == 1 ? "" : "s");
-    } else if (cleaner->repeats > 0) {
-        memcpy(line, buf_bytes(text) + cleaner->above, size);
-        for (size_t i = 0; i < cleaner->repeats; i++) {
-            buf_append(text, line, size);
-        }
-    }
-    cleaner->repeats = cleaner->above_size = 0;
-    cleaner->line_start = buf_size(text);
-}
-
-/* Ends a line that is in text. Takes one away that is equal to the line above. */
-static void fold_line(struct cleaner *cleaner)
-{
-    struct buf *text = cleaner->text;
-    char line[LINE_MAX_BYTES + CUT_BYTES];
-    size_t size = buf_size(text) - cleaner->line_start;
-    const char *bytes = buf_bytes(text);
-    if (buf_error(text)) {
-        return;
-    }
-    if (size > 0 && size == cleaner->above_size &&
-        memcmp(bytes + cleaner->above, bytes + cleaner->line_start, size) == 0) {
-        text->end -= size;
-        cleaner->repeats++;
-        return;
-    }
-    if (cleaner->repeats > 0) {
-        memcpy(line, bytes + cleaner->line_start, size);
-        text->end -= size;
-        say_repeats(cleaner);
-        buf_append(text, line, size);
-    }
-    buf_append(text, "\n", 1);
-    cleaner->above = cleaner->line_start;
-    cleaner->above_size = size;
-    cleaner->line_start = buf_size(text);
 }
 
 /* Ends a line. One that is longer than clients show keeps its beginning and its end. */
@@ -216,7 +166,8 @@ static void end_line(struct cleaner *cleaner)
         buf_appendf(cleaner->text, " … %zu bytes of this line omitted … ", size - LINE_MAX_BYTES);
         buf_append(cleaner->text, end + skip, sizeof end - skip);
     }
-    fold_line(cleaner);
+    buf_append(cleaner->text, "\n", 1);
+    cleaner->line_start = buf_size(text);
 }
 
 static void use_stream(struct cleaner *cleaner, int stream)
@@ -228,7 +179,6 @@ static void use_stream(struct cleaner *cleaner, int stream)
     if (buf_size(cleaner->text) > cleaner->line_start) {
         end_line(cleaner);
     }
-    say_repeats(cleaner);
     buf_append_text(cleaner->text, stream ? "[stderr]\n" : "[stdout]\n");
     cleaner->line_start = buf_size(cleaner->text);
     cleaner->returned = false;
@@ -416,7 +366,6 @@ static void clean_cut(struct cleaner *cleaner, const struct output *output, cons
     if (buf_size(cleaner->text) > cleaner->line_start) {
         end_line(cleaner);
     }
-    say_repeats(cleaner);
     buf_appendf(cleaner->text, "… %llu bytes omitted", omitted + skip);
     put_file(cleaner, output, "; ");
     buf_appendf(cleaner->text, " …\n");
@@ -427,8 +376,64 @@ static void clean_cut(struct cleaner *cleaner, const struct output *output, cons
     clean(cleaner, tail + skip, size - skip);
 }
 
+/* How many bytes the lines at `at` take together, which come again at once and are worth to be
+ * counted; 0: there are none. *ret_lines: how many they are; *ret_rounds: how often they come
+ * again. */
+static size_t round_at(const char *at, const char *end, unsigned *ret_lines, size_t *ret_rounds)
+{
+    const char *stop = at;
+    for (*ret_lines = 1; *ret_lines <= ROUND_LINES; ++*ret_lines) {
+        const char *newline = memchr(stop, '\n', (size_t)(end - stop));
+        if (!newline) {
+            return 0;
+        }
+        stop = newline + 1;
+        size_t size = (size_t)(stop - at);
+        size_t rounds = 0;
+        while ((size_t)(end - stop) >= (rounds + 1) * size &&
+               memcmp(at, stop + rounds * size, size) == 0) {
+            rounds++;
+        }
+        if (rounds * size > ROUNDS_BYTES) {
+            *ret_rounds = rounds;
+            return size;
+        }
+    }
+    return 0;
+}
+
+/* Counts lines that come again and again, in what is in text from begin on. */
+static int fold_rounds(struct buf *text, size_t begin)
+{
+    OWNED(buf_done) struct buf all = BUF_EMPTY;
+    if (buf_error(text) || buf_append(&all, buf_bytes(text) + begin, buf_size(text) - begin) < 0) {
+        return -ENOMEM;
+    }
+    buf_cut(text, begin);
+    const char *end = buf_bytes(&all) + buf_size(&all);
+    const char *from = buf_bytes(&all); /* not appended yet */
+    for (const char *at = from; at < end;) {
+        unsigned lines = 0;
+        size_t rounds = 0;
+        size_t size = round_at(at, end, &lines, &rounds);
+        const char *newline = memchr(at, '\n', (size_t)(end - at));
+        if (size == 0) {
+            at = newline ? newline + 1 : end;
+            continue;
+        }
+        char many[24] = "line";
+        (void)(lines > 1 && snprintf(many, sizeof many, "%u lines", lines));
+        buf_append(text, from, (size_t)(at - from) + size);
+        buf_appendf(text, "… the %s above %zu time%s more …\n", many, rounds,
+                    rounds == 1 ? "" : "s");
+        from = at = at + (rounds + 1) * size;
+    }
+    return buf_append(text, from, (size_t)(end - from));
+}
+
 int output_compose(const struct output *output, struct buf *text)
 {
+    size_t begin = buf_size(text);
     OWNED(buf_done) struct buf raw = BUF_EMPTY;
     struct cleaner cleaner = {.text = text,
                               .line_start = buf_size(text),
@@ -453,10 +458,9 @@ int output_compose(const struct output *output, struct buf *text)
     if (buf_size(text) > cleaner.line_start) {
         end_line(&cleaner);
     }
-    say_repeats(&cleaner);
     if (omitted == 0 && cleaner.cut && output->file[0]) {
         put_file(&cleaner, output, "… ");
         buf_appendf(cleaner.text, " …\n");
     }
-    return buf_error(text);
+    return fold_rounds(text, begin);
 }

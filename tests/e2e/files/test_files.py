@@ -92,10 +92,11 @@ class Files(Shared):
         self.assertNotIn("another", self.server.write("cases/readme.md", "y").text)
 
     def test_a_write_that_fails_leaves_no_directory(self):
-        self.server.write("kept/a.txt", "x")
-        self.assert_refused(self.server.write("fresh/deep/" + "n" * 300, "x"), "too long")
-        self.assert_refused(self.server.write("kept/deep/" + "n" * 300, "x"), "too long")
-        self.assert_prints(self.server.python("import os; print(os.path.exists('fresh'), os.listdir('kept'))"), "False ['a.txt']")
+        with Server("--disk", "8M") as server:
+            server.write("kept/a.txt", "x")
+            for path in ("fresh/deep/big.txt", "kept/deep/big.txt"):
+                self.assert_refused(server.write(path, "x" * (9 << 20)), "would exceed the size limit")
+            self.assert_prints(server.python("import os; print(os.path.exists('fresh'), os.listdir('kept'))"), "False ['a.txt']")
 
     def test_empty_content_is_allowed(self):
         self.assertFalse(self.server.write("empty.txt", "").is_error)

@@ -107,6 +107,26 @@ static void equal_lines_beside_what_is_cut_are_counted(void **)
     assert_non_null(strstr(cut, "bytes omitted"));
 }
 
+static void rounds_of_lines_are_counted(void **)
+{
+    for (unsigned i = 0; i < 50; i++) {
+        add(OUT, "a.py:3: UserWarning: slow\n  warnings.warn(\n");
+    }
+    assert_string_equal(compose(),
+                        "a.py:3: UserWarning: slow\n  warnings.warn(\n"
+                        "… the 2 lines above 49 times more …\n");
+    assert_string_equal(cleaned("a\nb\nc\na\nb\nc\na\nb\n"), "a\nb\nc\na\nb\nc\na\nb\n");
+    output_done(&output);
+    for (unsigned i = 0; i < 40; i++) {
+        add(OUT, "one\n");
+        add(ERR, "two\n");
+    }
+    assert_string_equal(compose(),
+                        "one\n[stderr]\ntwo\n[stdout]\n"
+                        "… the 4 lines above 38 times more …\n"
+                        "one\n[stderr]\ntwo\n");
+}
+
 static void a_long_equal_line_is_cut_once(void **)
 {
     char line[5001];
@@ -470,6 +490,7 @@ int main(void)
         OUTPUT_TEST(last_line_gets_its_line_feed),
         OUTPUT_TEST(text_is_appended),
         OUTPUT_TEST(equal_lines_are_counted),
+        OUTPUT_TEST(rounds_of_lines_are_counted),
         OUTPUT_TEST(a_long_equal_line_is_cut_once),
         OUTPUT_TEST(equal_lines_beside_what_is_cut_are_counted),
         OUTPUT_TEST(output_at_the_limit_is_whole_one_byte_over_is_cut),
