@@ -14,8 +14,9 @@
 enum {
     MARK = '\0',
     LINE_MAX_BYTES = 2000,
-    ROUND_LINES = 8,  /* at most, of lines that come again together */
-    ROUNDS_BYTES = 60 /* of rounds that stay as they are */
+    ROUND_LINES = 8,   /* at most, of lines that come again together */
+    ROUNDS_MOST = 7,   /* how often lines of data may come again: they stay as they are */
+    ROUNDS_BYTES = 200 /* the same, of short lines */
 };
 
 void output_init(struct output *output)
@@ -394,7 +395,7 @@ static size_t round_at(const char *at, const char *end, unsigned *ret_lines, siz
                memcmp(at, stop + rounds * size, size) == 0) {
             rounds++;
         }
-        if (rounds * size > ROUNDS_BYTES) {
+        if (rounds > ROUNDS_MOST && rounds * size > ROUNDS_BYTES) {
             *ret_rounds = rounds;
             return size;
         }
@@ -424,8 +425,7 @@ static int fold_rounds(struct buf *text, size_t begin)
         char many[24] = "line";
         (void)(lines > 1 && snprintf(many, sizeof many, "%u lines", lines));
         buf_append(text, from, (size_t)(at - from) + size);
-        buf_appendf(text, "… the %s above %zu time%s more …\n", many, rounds,
-                    rounds == 1 ? "" : "s");
+        buf_appendf(text, "… the %s above %zu times more …\n", many, rounds);
         from = at = at + (rounds + 1) * size;
     }
     return buf_append(text, from, (size_t)(end - from));

@@ -131,7 +131,7 @@ class Words(Warm):
 
     def test_lines_of_code(self):
         result = self.server.python(f"import time\ntime.sleep(99)  # {FORGED}]", timeout_s=1)
-        self.assertRegex(self.assert_line(result.status.line, 2, 1), r"^\[timeout: 1 s limit; interrupted at <cell \d+>:2 W \| state: kept")
+        self.assertRegex(self.assert_line(result.status.line, 3, 1), r"^\[timeout: 1 s limit; interrupted at <cell \d+>:2 W \| state: kept")
 
     def test_a_forged_result(self):
         fields = {"file": "+", "file_size": "", "files_more": "", "var": "+", "var_kind": "", "vars_more": "",

@@ -197,7 +197,7 @@ class Neighbours(Case):
             except Mismatch as error:
                 self.fail(explain(stress, error))
             self.assertEqual(stress.losses, [])
-            for what, least in (("restored to the state before this call", 30), ("restored to that state", 5), ("went back", 30),
+            for what, least in (("restored to the state before this call", 30), ("then restored to that state", 5), ("went back", 30),
                                 ("named", 5)):
                 self.assertGreater(tally[what], least, what)
 
