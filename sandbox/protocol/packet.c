@@ -58,30 +58,39 @@ ssize_t packet_send(int socket_fd, const void *bytes, size_t size, const int *fd
     }
 }
 
+/* Receives without blocking, with space for a control message. *ret_head: it, if there is one of
+ * this type; else NULL. As recvmsg(2), or -errno. */
+static ssize_t receive(int socket_fd, struct iovec bytes, struct iovec control, int type,
+                       struct cmsghdr **ret_head)
+{
+    struct msghdr message = {.msg_iov = &bytes,
+                             .msg_iovlen = 1,
+                             .msg_control = control.iov_base,
+                             .msg_controllen = control.iov_len};
+    ssize_t received = recvmsg(socket_fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    struct cmsghdr *head = received < 0 ? NULL : CMSG_FIRSTHDR(&message);
+    *ret_head = head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == type ? head : NULL;
+    return received < 0 ? -errno : received;
+}
+
 ssize_t packet_receive(int socket_fd, void *bytes, size_t size, int *fds, size_t fd_count)
 {
-    struct iovec iov = {.iov_base = bytes, .iov_len = size};
     union {
         char bytes[CMSG_SPACE(PACKET_FDS * sizeof(int))];
         struct cmsghdr align;
     } control = {};
-    /* CMSG_LEN, not CMSG_SPACE: that would let the kernel fill the padding with descriptors. */
-    struct msghdr message = {.msg_iov = &iov,
-                             .msg_iovlen = 1,
-                             .msg_control = control.bytes,
-                             .msg_controllen = fd_count ? CMSG_LEN(fd_count * sizeof(int)) : 0};
+    struct cmsghdr *head = NULL;
     if (fd_count > PACKET_FDS) {
         return -EINVAL;
     }
     for (size_t i = 0; i < fd_count; i++) {
         fds[i] = -1;
     }
-    ssize_t received = recvmsg(socket_fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-    if (received < 0) {
-        return -errno;
-    }
-    const struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-    if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS) {
+    /* CMSG_LEN, not CMSG_SPACE: that would let the kernel fill the padding with descriptors. */
+    size_t space = fd_count ? CMSG_LEN(fd_count * sizeof(int)) : 0;
+    ssize_t received = receive(socket_fd, (struct iovec){bytes, size},
+                               (struct iovec){control.bytes, space}, SCM_RIGHTS, &head);
+    if (head) {
         memcpy(fds, CMSG_DATA(head), head->cmsg_len - CMSG_LEN(0));
     }
     return received;
@@ -89,26 +98,18 @@ ssize_t packet_receive(int socket_fd, void *bytes, size_t size, int *fds, size_t
 
 ssize_t packet_receive_from(int socket_fd, void *bytes, size_t size, pid_t *ret_pid)
 {
-    struct iovec iov = {.iov_base = bytes, .iov_len = size};
     union {
         char bytes[CMSG_SPACE(sizeof(struct ucred))];
         struct cmsghdr align;
     } control = {};
-    struct msghdr message = {.msg_iov = &iov,
-                             .msg_iovlen = 1,
-                             .msg_control = control.bytes,
-                             .msg_controllen = sizeof control.bytes};
-    *ret_pid = 0;
-    ssize_t received = recvmsg(socket_fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-    if (received < 0) {
-        return -errno;
-    }
-    const struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-    if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_CREDENTIALS &&
-        head->cmsg_len == CMSG_LEN(sizeof(struct ucred))) {
-        struct ucred sender;
+    struct cmsghdr *head = NULL;
+    struct ucred sender = {};
+    ssize_t received =
+        receive(socket_fd, (struct iovec){bytes, size},
+                (struct iovec){control.bytes, sizeof control.bytes}, SCM_CREDENTIALS, &head);
+    if (head && head->cmsg_len == CMSG_LEN(sizeof sender)) {
         memcpy(&sender, CMSG_DATA(head), sizeof sender);
-        *ret_pid = sender.pid;
     }
+    *ret_pid = sender.pid;
     return received;
 }

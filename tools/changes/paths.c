@@ -11,7 +11,6 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/own.h"
-#include "base/quote.h"
 #include "base/word.h"
 #include "sandbox/sandbox.h"
 #include "tools/content/mounts.h"

@@ -13,7 +13,7 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/limits.h"
-#include "base/normal.h"
+#include "base/utf8.h"
 #include "base/own.h"
 #include "base/word.h"
 #include "schema/schema.h"

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
-#include "base/sha256.h"
+#include "base/hash.h"
 
 struct record;
 struct run;

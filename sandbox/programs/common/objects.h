@@ -6,7 +6,7 @@
 struct processes;
 
 /* What a socket may hold: SO_SNDBUF is 208 KiB and cannot be raised; a message may pass it.
- * TCP's: launch/child_machine.c. */
+ * TCP's: launch/child.c. */
 enum { OBJECTS_SOCKET_BYTES = 256 << 10 };
 
 /* What the kernel holds for each process. Starts or continues a scan, for a turn of some 50 ms, or

@@ -3,7 +3,7 @@
 #include <stdint.h>
 
 #include "sandbox/programs/keeper/keeper.h"
-#include "sandbox/protocol/touch.h"
+#include "sandbox/protocol/keeper_protocol.h"
 
 /* Undo where the workspace is a directory of the user's that is written through.
  *

@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 
 #include "base/own.h"
-#include "base/quote.h"
 #include "base/utf8.h"
 #include "base/word.h"
 #include "sandbox/programs/keeper/diff.h"

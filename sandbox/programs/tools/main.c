@@ -19,8 +19,8 @@
 
 #include "sandbox/programs/common/process_tree.h"
 #include "sandbox/programs/roles.h"
+#include "sandbox/protocol/helper_protocol.h"
 #include "sandbox/protocol/packet.h"
-#include "sandbox/protocol/tools_protocol.h"
 
 enum { SOCKET_FD = 3, END_MS = 100 /* from the end of stdin and SIGTERM to SIGKILL */ };
 

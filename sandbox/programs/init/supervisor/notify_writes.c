@@ -15,7 +15,7 @@
 #include "base/path.h"
 #include "sandbox/programs/common/tags.h"
 #include "sandbox/programs/init/supervisor/notify_call.h"
-#include "sandbox/protocol/touch.h"
+#include "sandbox/protocol/keeper_protocol.h"
 
 enum { NONE = -1, OUTSIDE = 1, LINKS_MOST = 40 /* as the kernel follows, path_resolution(7) */ };
 

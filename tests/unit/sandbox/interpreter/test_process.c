@@ -9,7 +9,6 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/own.h"
-#include "sandbox/interpreter/interpreter.h"
 #include "sandbox/protocol/frames.h"
 #include "sandbox/protocol/packet.h"
 #include "tests/unit/unit.h"
