@@ -296,17 +296,14 @@ static int append_byte(struct buf *out, unsigned char byte)
 int quote_append(struct buf *out, const char *prefix, const char *name, size_t size, bool force)
 {
     bool quoted = force || is_needed(name, size);
-    int r = buf_append(out, "\"", quoted);
-    r = r ? r : buf_append_text(out, prefix);
-    if (!quoted) {
-        return r ? r : buf_append(out, name, size);
-    }
-    for (size_t i = 0; r == 0 && i < size;) {
-        size_t shown = shown_size(name + i, size - i);
-        r = shown ? buf_append(out, name + i, shown) : append_byte(out, (unsigned char)name[i]);
+    (void)buf_append(out, "\"", quoted);
+    (void)buf_append_text(out, prefix);
+    for (size_t i = 0; i < size;) {
+        size_t shown = quoted ? shown_size(name + i, size - i) : size;
+        (void)(shown ? buf_append(out, name + i, shown) : append_byte(out, (unsigned char)name[i]));
         i += shown ? shown : 1;
     }
-    return r ? r : buf_append(out, "\"", 1);
+    return buf_append(out, "\"", quoted);
 }
 
 /* The byte of the escape behind a backslash; *used: its characters. -1: none. */
@@ -341,10 +338,7 @@ int quote_parse(const char *text, size_t size, struct buf *out)
         if (byte <= 0) {
             return -EINVAL;
         }
-        int r = buf_append(out, &(char){(char)byte}, 1);
-        if (r < 0) {
-            return r;
-        }
+        (void)buf_append(out, &(char){(char)byte}, 1);
     }
-    return 0;
+    return buf_error(out);
 }

@@ -443,7 +443,7 @@ static void zygote_exited(struct box *box, pid_t pid, int status)
 {
     struct fail fail = {};
     if (pid != box->guest.pid) {
-        (void)process_exited(box, pid, status);
+        process_exited(box, pid, status);
         return;
     }
     if (box->state == BOX_READY && box->guest.deaths++ < ZYGOTE_DEATHS &&

@@ -143,14 +143,14 @@ static void checkpoint_wake_failed(struct box_session *session)
     process_step(session, PROCESS_FAILED);
 }
 
-/* A process of the sandbox has exited. Returns whether it was a checkpoint. */
-static bool checkpoint_exited(struct box *box, pid_t pid)
+/* A process of the sandbox has exited. */
+static void checkpoint_exited(struct box *box, pid_t pid)
 {
     struct session_checkpoint *checkpoint = NULL;
     struct box_session *session = checkpoint_owner(box, pid, &checkpoint);
     if (!session) {
         box->sessions.leaving -= box->sessions.leaving > 0;
-        return false;
+        return;
     }
     unsigned cell = checkpoint->cell;
     bool was_waking = checkpoint == session->waking;
@@ -160,7 +160,6 @@ static bool checkpoint_exited(struct box *box, pid_t pid)
     } else {
         session->events->on_checkpoint(session->arg, cell, BOX_CHECKPOINT_THERE);
     }
-    return true;
 }
 
 /* Only a watched process can be woken, and init watches only processes of this session. */
@@ -168,7 +167,7 @@ static void checkpoint_watched(void *arg, const struct wire_reply *reply, int[WI
 {
     struct box_session *session = arg;
     if (reply->error && reply->error != ECONNRESET) {
-        (void)checkpoint_exited(session->box, reply->pid);
+        checkpoint_exited(session->box, reply->pid);
     }
 }
 
@@ -655,15 +654,15 @@ struct box_session *process_by_pid(struct box *box, pid_t pid)
     return list_find(box->sessions.list, session, session->pid == pid);
 }
 
-bool process_exited(struct box *box, pid_t pid, int status)
+void process_exited(struct box *box, pid_t pid, int status)
 {
     struct box_session *session = pid > 0 ? process_by_pid(box, pid) : NULL;
-    if (!session) {
-        return pid > 0 && checkpoint_exited(box, pid);
+    if (session) {
+        session->death.status = status;
+        process_step(session, PROCESS_EXIT);
+    } else if (pid > 0) {
+        checkpoint_exited(box, pid);
     }
-    session->death.status = status;
-    process_step(session, PROCESS_EXIT);
-    return true;
 }
 
 void process_memory_killed(struct box *box, const struct wire_reply *reply)

@@ -129,7 +129,7 @@ struct box_session {
 };
 
 /* --- process.c: events of the zygote's sandbox --- */
-bool process_exited(struct box *box, pid_t pid, int status);
+void process_exited(struct box *box, pid_t pid, int status);
 void process_memory_killed(struct box *box, const struct wire_reply *reply);
 void process_disk_killed(struct box *box, const struct wire_reply *reply);
 
