@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/list.h"
 
 enum { LOOP_EVENTS = 64, SOON_NS = 200 * 1000 };
 
@@ -18,7 +19,6 @@ struct loop {
     int code;
     struct loop_timer *timers; /* by deadline, nearest first */
     struct loop_task *tasks;   /* in order of queuing */
-    struct loop_task **tasks_end;
     unsigned turn;
     uint64_t expected_ns;      /* when something was expected; 0: nothing is */
     bool is_soon;              /* what was expected last came within SOON_NS */
@@ -32,7 +32,6 @@ int loop_new(struct loop **ret_loop)
     if (!loop) {
         return -ENOMEM;
     }
-    loop->tasks_end = &loop->tasks;
     loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (loop->epoll_fd < 0) {
         int code = errno;
@@ -115,11 +114,7 @@ void loop_timer_disarm(struct loop_timer *timer)
     if (!timer->loop) {
         return;
     }
-    struct loop_timer **at = &timer->loop->timers;
-    while (*at != timer) {
-        at = &(*at)->next;
-    }
-    *at = timer->next;
+    list_remove(&timer->loop->timers, timer);
     timer->loop = NULL;
 }
 
@@ -129,25 +124,15 @@ void loop_task_queue(struct loop *loop, struct loop_task *task, loop_fn fn, void
         return;
     }
     *task = (struct loop_task){.loop = loop, .turn = loop->turn, .fn = fn, .arg = arg};
-    *loop->tasks_end = task;
-    loop->tasks_end = &task->next;
+    list_append(&loop->tasks, task);
 }
 
 void loop_task_cancel(struct loop_task *task)
 {
-    struct loop *loop = task->loop;
-    if (!loop) {
-        return;
+    if (task->loop) {
+        list_remove(&task->loop->tasks, task);
+        task->loop = NULL;
     }
-    struct loop_task **at = &loop->tasks;
-    while (*at != task) {
-        at = &(*at)->next;
-    }
-    *at = task->next;
-    if (loop->tasks_end == &task->next) {
-        loop->tasks_end = at;
-    }
-    task->loop = NULL;
 }
 
 static void loop_run_tasks(struct loop *loop)

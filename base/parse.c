@@ -94,14 +94,10 @@ int parse_u64(const char *text, uint64_t *ret_value)
     uint64_t value = 0;
     const char *rest = NULL;
     int r = parse_digits(text, &value, &rest);
-    if (r < 0) {
-        return r;
+    if (r == 0 && !*rest) {
+        *ret_value = value;
     }
-    if (*rest) {
-        return -EINVAL;
-    }
-    *ret_value = value;
-    return 0;
+    return r == 0 && *rest ? -EINVAL : r;
 }
 
 int parse_size(const char *text, uint64_t *ret_bytes)

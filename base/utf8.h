@@ -18,3 +18,17 @@ uint32_t utf8_code(const char *text, int size);
 
 /* Whether the text is whole UTF-8 characters. */
 bool utf8_is_whole(const char *text, size_t size);
+
+/* Names of files from macOS have their characters decomposed (Unicode's form NFD), and models and
+ * keyboards write them composed (NFC). */
+
+/* Whether two names are the same but for that. Marks in another order make them different. */
+bool normal_same(const char *a, const char *b);
+
+/* Written by build-aux/decompositions.py. */
+struct decomposition {
+    uint32_t code;
+    uint32_t parts[4]; /* 0 after the last */
+};
+extern const struct decomposition decompositions[];
+extern const size_t decompositions_count;

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "sandbox/policy/filter.h"
-#include "sandbox/policy/made_filters.h"
 
 static void print(unsigned row, const struct filter_program *filter)
 {
@@ -26,7 +25,7 @@ int main(void)
     r = r ? r : filter_build_names(&filters[MADE_NAMES], &fail);
     r = r ? r : filter_build_arguments(/* landlock= */ false, &filters[MADE_ARGUMENTS], &fail);
     r = r ? r : filter_build_arguments(/* landlock= */ true, &filters[MADE_WITH_LANDLOCK], &fail);
-    printf("#include \"sandbox/policy/made_filters.h\"\n");
+    printf("#include \"sandbox/policy/filter.h\"\n");
     for (unsigned i = 0; r == 0 && i < MADE_FILTERS; i++) {
         print(i, &filters[i]);
         free(filters[i].program);

@@ -28,7 +28,7 @@ branch = load("branch")
 
 
 def affordable(peak, measure_from, most, result):
-    """Whether this state gets a checkpoint: not above `most` bytes, see tools/session/memory_policy.h.
+    """Whether this state gets a checkpoint: not above `most` bytes, see tools/session/history.h.
 
     Measures a state when the process's peak reaches measure_from, and adds the size to the result. most: 0 if the limit
     is not known.

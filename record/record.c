@@ -11,11 +11,11 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/hash.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/own.h"
 #include "base/parse.h"
-#include "base/sha256.h"
 #include "record/directory.h"
 #include "rpc/text.h"
 

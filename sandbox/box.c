@@ -8,7 +8,9 @@
  *   child's own report, the zygote's exit code, or an exit without a report.
  *
  * Killing takes one signal: init is pid 1 of a pid namespace, so the kernel kills the rest. At
- * level `container` the supervisor kills each process (unprivileged/supervisor_client.c). */
+ * level `container` the supervisor kills each process (unprivileged/scratch.c). */
+
+#include "sandbox/box.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -19,16 +21,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/own.h"
-#include "sandbox/box.h"
-#include "sandbox/box_changes.h"
 #include "sandbox/egress/box_egress.h"
 #include "sandbox/host/host_facts.h"
 #include "sandbox/host/mounts.h"
-#include "sandbox/interpreter/interpreter.h"
+#include "sandbox/interpreter/process.h"
 #include "sandbox/launch/launch.h"
 #include "sandbox/packages/store.h"
+#include "sandbox/programs/program.h"
 #include "sandbox/report/isolation.h"
 #include "sandbox/report/report.h"
 #include "sandbox/trust/trust.h"
@@ -42,7 +44,7 @@ enum {
 static void box_release(struct box *box, bool gone)
 {
     box_egress_end(box);
-    monitor_stop(box);
+    program_kill(&box->monitor_pid);
     box_changes_stop(box);
     box_init_close(box);
     selftest_stop(box);
@@ -362,7 +364,7 @@ static struct box *box_new(const struct box_spec *spec, const struct box_owner *
         box->keeper.greet_fd = -1;
         box->keeper.watch_fd = -1;
         box->cow.overlay_fd = -1;
-        box->cow.fresh_ns = box_file_time_ns(); /* the overlay is mounted later */
+        box->cow.fresh_ns = clock_file_ns(); /* the overlay is mounted later */
         box->cow.left_journal_fd = -1;
         box->cow.left_upper_fd = -1;
         box->starting.config_fd = -1;

@@ -1,6 +1,6 @@
 /* The changes of a copy-on-write workspace: lists of them, and applying them to the user's
  * directory with a process of its own. */
-#include "sandbox/box_changes.h"
+#include "sandbox/box.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,11 +13,57 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/own.h"
-#include "sandbox/apply_process.h"
 #include "sandbox/box/box.h"
-#include "sandbox/trust/directory.h"
+#include "sandbox/helpers.h"
+#include "sandbox/trust/trust.h"
+#include "sandbox/workspace/protected.h"
 #include "sandbox/workspace/store.h"
-#include "sandbox/workspace/walk.h"
+
+int keeper_name_path(struct box *box, const char *path, size_t size)
+{
+    struct wire_request request = {.op = KEEP_PATH};
+    if (size >= sizeof request.path) {
+        return -ENAMETOOLONG;
+    }
+    memcpy(request.path, path, size);
+    return box_ask_keeper(box, &request, NULL, NULL);
+}
+
+/* Sends the request, with paths before it; else like box_ask_keeper(). */
+static int keeper_ask_paths(struct box *box, struct wire_request *request, struct path_list paths,
+                            init_client_fn fn, void *arg)
+{
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < paths.count; i++) {
+        r = keeper_name_path(box, paths.at[i], strlen(paths.at[i]));
+    }
+    return r ? r : box_ask_keeper(box, request, fn, arg);
+}
+
+/* The same of a file that is the server's own. */
+static int keeper_read_own(int fd, size_t most, struct buf *out)
+{
+    struct stat st;
+    char *space = NULL;
+    if (fstat(fd, &st) < 0) {
+        return -errno;
+    }
+    if (st.st_size < 0 || (size_t)st.st_size > most) {
+        return -E2BIG;
+    }
+    int r = buf_reserve(out, (size_t)st.st_size, &space);
+    ssize_t size = r ? r : fd_pread_all(fd, space, (size_t)st.st_size, 0);
+    if (size > 0) {
+        buf_commit(out, (size_t)size);
+    }
+    return size < 0 ? (int)size : 0;
+}
+
+/* The seals tell that it is a memfd: reading another file could block. */
+int keeper_read(int fd, size_t most, struct buf *out)
+{
+    return fd < 0 || fcntl(fd, F_GET_SEALS) < 0 ? -EPROTO : keeper_read_own(fd, most, out);
+}
 
 /* --- requests --- */
 

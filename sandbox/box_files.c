@@ -1,4 +1,4 @@
-#include "sandbox/box_files.h"
+#include "sandbox/box.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "sandbox/box/box.h"
 #include "sandbox/host/host_facts.h"
-#include "sandbox/spec/spec.h"
+#include "sandbox/types.h"
 
 static int file_send(struct box *box, struct wire_request *request, const char *path,
                      init_client_fn fn, void *arg)
@@ -61,9 +61,7 @@ int box_output_make(struct box *box, const char *name, init_client_fn fn, void *
 
 void box_output_remove(struct box *box, const char *name)
 {
-    struct wire_request request = {.op = WIRE_REMOVE_OUTPUT};
-    (void)strncat(request.path, name, sizeof request.path - 1);
-    (void)box_ask(box, &request, NULL, NULL);
+    (void)file_send(box, &(struct wire_request){.op = WIRE_REMOVE_OUTPUT}, name, NULL, NULL);
 }
 
 void box_file_abort(struct box *box, uint32_t token)
@@ -138,7 +136,7 @@ const char *box_states_next(const struct buf *text, const char *at)
 int box_states_begin(struct box *box, uint32_t owner, const struct keep_switch *call,
                      init_client_fn fn, void *arg)
 {
-    int64_t now_ns = box_file_time_ns();
+    int64_t now_ns = clock_file_ns();
     box->keeper.is_fresh = false;
     box_refresh_workspace(box);
     return box_ask_keeper(box,

@@ -21,7 +21,7 @@
  *   server milliseconds. Version 1 can only stop code at the limit itself (memory.oom_control):
  *   init, which has to kill the states, would stop too, and system calls would fail with ENOMEM.
  *   So there the server only checks every few milliseconds, and fast code may be first.
- * - The server (tools/session/memory_policy.c) decides which older checkpoints stay. It drops
+ * - The server (tools/session/history.c) decides which older checkpoints stay. It drops
  *   the oldest step of undo when the sandbox uses CHECKPOINT_CROWDED_PERCENT or the state got no
  *   checkpoint, and all steps when it uses CHECKPOINT_FULL_PERCENT or a copy of the state would
  *   exceed the limit. Where no cgroup counts, twice the state's size stands for the use. Every step

@@ -15,16 +15,15 @@
 #include "base/own.h"
 #include "sandbox/box.h"
 #include "sandbox/box/box.h"
-#include "sandbox/box_files.h"
 #include "sandbox/host/host_facts.h"
 #include "sandbox/host/mounts.h"
 #include "sandbox/host/python.h"
-#include "sandbox/interpreter/interpreter.h"
+#include "sandbox/interpreter/process.h"
 #include "sandbox/packages/store.h"
 #include "sandbox/plan/plan.h"
 #include "sandbox/report/isolation.h"
-#include "sandbox/spec/spec.h"
 #include "sandbox/trust/trust.h"
+#include "sandbox/types.h"
 #include "sandbox/unprivileged/unprivileged.h"
 #include "sandbox/workspace/store.h"
 
@@ -90,6 +89,11 @@ static void add_group(struct facts *facts, const struct host_facts *host, const 
     }
 }
 
+static unsigned long long free_mib(const struct statvfs *fs)
+{
+    return (unsigned long long)fs->f_bavail * (unsigned long long)fs->f_frsize >> 20;
+}
+
 static void add_workspace(struct facts *facts, const struct box_spec *spec)
 {
     struct statvfs fs;
@@ -105,8 +109,7 @@ static void add_workspace(struct facts *facts, const struct box_spec *spec)
     } else {
         add(facts, "workspace", false,
             "%.200s: code can fill the %llu MiB that are free on its file system%s",
-            spec->workspace,
-            (unsigned long long)fs.f_bavail * (unsigned long long)fs.f_frsize >> 20,
+            spec->workspace, free_mib(&fs),
             fs.f_flag & ST_NOSUID ? "" : "; code cannot create set-id files in it");
     }
 }
@@ -147,8 +150,7 @@ static void add_changes(struct facts *facts, const struct box_spec *spec)
         add(facts, "changes", false,
             "in %.200s, which no other server uses, until they are applied; %llu MiB are free "
             "there",
-            spec->store->path,
-            (unsigned long long)fs.f_bavail * (unsigned long long)fs.f_frsize >> 20);
+            spec->store->path, free_mib(&fs));
     } else {
         add(facts, "changes", false,
             "in memory; gone when the server exits unless they are applied");
@@ -209,8 +211,7 @@ static void add_data(struct facts *facts, const struct box_spec *spec)
         } else {
             add(facts, "data", false,
                 "/data/%.64s is %.200s, writable: code can fill the %llu MiB that are free there",
-                mount->name, mount->path,
-                (unsigned long long)fs.f_bavail * (unsigned long long)fs.f_frsize >> 20);
+                mount->name, mount->path, free_mib(&fs));
         }
     }
 }
@@ -277,7 +278,6 @@ static int check_place(const struct box_spec *spec, char path[PATH_MAX], uint64_
 static void add_packages(struct facts *facts, const struct box_spec *spec)
 {
     char path[PATH_MAX] = "";
-    char text[FAIL_TEXT + 128];
     struct fail fail = {};
     uint64_t free_bytes = 0;
     struct box_python python;
@@ -287,7 +287,7 @@ static void add_packages(struct facts *facts, const struct box_spec *spec)
     } else if (check_place(spec, path, &free_bytes, &fail) < 0) {
         add(facts, "packages", true,
             "no package directory: %s; name a directory of yours with --cache DIR",
-            fail_describe(&fail, text, sizeof text));
+            fail_text(&fail));
     } else if (python.version[0] && !python.has_pip) {
         add(facts, "packages", true, "%s",
             "this Python has no pip, so install_package fails: install it (Debian, Ubuntu: sudo "
@@ -301,21 +301,30 @@ static void add_packages(struct facts *facts, const struct box_spec *spec)
     }
 }
 
+/* Builds the plan of the sessions' sandbox, for plan_done(). python, plan: NULL: out of memory. 0
+ * or -errno with ret_fail */
+static int make_plan(const struct box_spec *spec, const struct host_facts *host,
+                     struct python *python, struct plan *plan, struct fail *ret_fail)
+{
+    struct plan_content content;
+    zygote_content(spec, NULL, &content);
+    content.python = python;
+    int r = python && plan ? 0 : fail_set(ret_fail, ENOMEM, "the sandbox's plan");
+    r = r ? r : python_find(spec, python, ret_fail);
+    return r ? r : plan_build(level_plan(spec), spec, host, &content, plan, ret_fail);
+}
+
 unsigned box_facts(const struct box_spec *spec, const struct box_report *report,
                    struct box_fact facts[BOX_FACTS])
 {
     struct facts all = {.entries = facts};
     struct fail fail = {};
-    struct python *python = calloc(1, sizeof *python);
-    struct plan *plan = calloc(1, sizeof *plan);
-    struct plan_content content;
+    defer_free struct python *python = calloc(1, sizeof *python);
+    defer_free struct plan *plan = calloc(1, sizeof *plan);
     struct host_facts host;
     host_facts_read(spec, &host);
-    zygote_content(spec, NULL, &content);
-    content.python = python;
     add_kernel(&all);
-    if (python && plan && python_find(spec, python, &fail) == 0 &&
-        plan_build(level_plan(spec), spec, &host, &content, plan, &fail) == 0) {
+    if (make_plan(spec, &host, python, plan, &fail) == 0) {
         add_identity(&all, plan);
         add_python(&all, python);
         add_group(&all, &host, plan);
@@ -331,8 +340,6 @@ unsigned box_facts(const struct box_spec *spec, const struct box_report *report,
         "share all limits, the workspace and /tmp; the one that fills the memory has to go");
     add_leftovers(&all);
     add_packages(&all, spec);
-    free(python);
-    free(plan);
     return all.count;
 }
 
@@ -373,21 +380,14 @@ void box_probe(const struct box_spec *spec, struct box_report *report)
 
 int box_plan_print(const struct box_spec *spec, struct buf *out, struct fail *ret_fail)
 {
-    struct python *python = calloc(1, sizeof *python);
-    struct plan *plan = calloc(1, sizeof *plan);
-    struct plan_content content;
-    int r = python && plan ? 0 : fail_set(ret_fail, ENOMEM, "the sandbox's plan");
-    r = r ? r : python_find(spec, python, ret_fail);
-    zygote_content(spec, NULL, &content);
-    content.python = python;
-    struct host_facts facts;
-    host_facts_read(spec, &facts);
-    r = r ? r : plan_build(level_plan(spec), spec, &facts, &content, plan, ret_fail);
+    defer_free struct python *python = calloc(1, sizeof *python);
+    defer_free struct plan *plan = calloc(1, sizeof *plan);
+    struct host_facts host;
+    host_facts_read(spec, &host);
+    int r = make_plan(spec, &host, python, plan, ret_fail);
     if (r == 0) {
         r = plan_print(plan, out);
         plan_done(plan);
     }
-    free(python);
-    free(plan);
     return r;
 }

@@ -1,10 +1,9 @@
 #pragma once
 #include "sandbox/box.h"
-#include "sandbox/box_changes.h"
-#include "sandbox/box_files.h"
 #include "sandbox/checkpoint_policy.h"
 #include "sandbox/egress/box_egress.h"
 #include "sandbox/egress/policy.h"
+#include "sandbox/helpers.h"
 #include "sandbox/host/mounts.h"
 #include "sandbox/host/python.h"
 #include "sandbox/installer/installer.h"
@@ -14,12 +13,9 @@
 #include "sandbox/plan/plan.h"
 #include "sandbox/protocol/init_protocol.h"
 #include "sandbox/report/isolation.h"
-#include "sandbox/spec/spec.h"
-#include "sandbox/tool_program.h"
+#include "sandbox/scratch.h"
 #include "sandbox/types.h"
-#include "sandbox/unprivileged/scratch.h"
 #include "sandbox/workspace/protected.h"
-#include "sandbox/workspace/refused.h"
 #include "sandbox/workspace/store.h"
 
 /* Everything that other modules use of sandbox/. A sandbox holds the interpreter's zygote. A

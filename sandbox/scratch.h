@@ -2,10 +2,14 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* The scratch directory holds /work and /tmp of sandboxes without their own root. unprivileged/
- * makes it; here are only types. */
+#include "base/fail.h"
 
 struct cleanup;
+struct box_spec;
+struct box_scratch;
+
+/* The scratch directory holds /work and /tmp of sandboxes without their own root. unprivileged/
+ * makes it; here are only types. */
 
 /* Which uids the processes of sandboxes without a user namespace have. All have the server's where
  * the server runs as an ordinary user, or where other uids cannot be used. */
@@ -44,3 +48,17 @@ struct box_scratch {
     char copies[SCRATCH_COPIES][SCRATCH_PATH_BYTES + 32];
     bool has_installer;
 };
+
+/* The directory that holds the files of sandboxes without a root of their own. */
+
+/* Resolves spec's isolation, if it is BOX_ISOLATION_BEST, and its memory limit, by the container or
+ * service around the server. For isolation without namespaces makes the scratch directory below
+ * $TMPDIR, /tmp or /dev/shm, the first that will do; otherwise returns NULL. Points spec's paths
+ * and scratch to it, so it must outlive spec. spec->workspace and spec->guest must be set.
+ * box_scratch_close removes it, or the cleanup helper if the server ends in any other way. 0 or
+ * -errno */
+[[nodiscard]] int box_scratch_open(struct box_spec *spec, struct box_scratch **ret_scratch,
+                                   struct fail *ret_fail);
+
+/* scratch may be NULL; no sandbox may use it. */
+void box_scratch_close(struct box_scratch *scratch);

@@ -14,21 +14,14 @@ static void ask_next(void *arg);
 /* That of the run which waits for another call; NULL: there is none. */
 static struct cell_elicitation *late_of(const struct tools *tools, const struct run *run)
 {
-    struct cell_elicitation *elicitation = tools->elicitations->list;
-    while (elicitation && !(elicitation->late.loop && elicitation->run == run)) {
-        elicitation = elicitation->next;
-    }
-    return elicitation;
+    return list_find(tools->elicitations->list, elicitation,
+                     elicitation->late.loop && elicitation->run == run);
 }
 
 /* The next to ask. A client that does not come back for one run holds up no other. */
 static struct cell_elicitation *next_of(const struct tools *tools)
 {
-    struct cell_elicitation *elicitation = tools->elicitations->list;
-    while (elicitation && late_of(tools, elicitation->run)) {
-        elicitation = elicitation->next;
-    }
-    return elicitation;
+    return list_find(tools->elicitations->list, elicitation, !late_of(tools, elicitation->run));
 }
 
 /* From the loop, so that what ends several elicitations at once asks none of them. */
@@ -54,11 +47,7 @@ static const char *enough(const struct run *run)
 
 static bool is_listed(const struct tools *tools, const struct run *run)
 {
-    const struct cell_elicitation *elicitation = tools->elicitations->list;
-    while (elicitation && elicitation->run != run) {
-        elicitation = elicitation->next;
-    }
-    return elicitation;
+    return list_find(tools->elicitations->list, elicitation, elicitation->run == run);
 }
 
 /* The time of a run stands still as long as it has one, also behind those of others. */

@@ -162,10 +162,7 @@ void consents_ask(struct consents *consents, struct rpc_call *call, const struct
 
 void consents_withdraw(struct consents *consents, const void *arg)
 {
-    struct consent_wait *wait = consents->waiting;
-    while (wait && wait->arg != arg) {
-        wait = wait->next;
-    }
+    struct consent_wait *wait = list_find(consents->waiting, at, at->arg == arg);
     if (wait) {
         rpc_call_withdraw(wait->call);
         wait_end(wait);

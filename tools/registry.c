@@ -18,7 +18,7 @@
 #include "tools/install/install.h"
 #include "tools/jobs/jobs.h"
 #include "tools/order/order.h"
-#include "tools/run/recorded.h"
+#include "tools/run/result.h"
 #include "tools/servers/tool_server.h"
 #include "tools/session/session.h"
 #include "tools/tolerance.h"
@@ -252,8 +252,8 @@ int tools_new(struct loop *loop, const struct tools_config *config, struct tools
     tools->hosts = &owned->hosts;
     tools->elicitations = &owned->elicitations;
     cell_elicitations_init(tools);
-    orders_init(tools->orders, tools);
-    jobs_init(tools->jobs, tools, &hooks);
+    owned->orders.tools = tools;
+    owned->jobs = (struct jobs){.tools = tools, .hooks = &hooks};
     tools->unshown_changes = json_object();
     tools->views = views_new(config->ui);
     int r = tools->unshown_changes && tools->views ? 0 : -ENOMEM;

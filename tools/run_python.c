@@ -7,7 +7,7 @@
 #include "tools/content/content.h"
 #include "tools/jobs/jobs.h"
 #include "tools/order/order.h"
-#include "tools/run/recorded.h"
+#include "tools/run/result.h"
 #include "tools/run/run.h"
 
 static void set_timeout(struct run *run, const struct tools *tools, const json_t *arguments)

@@ -1,17 +1,51 @@
 #pragma once
+#include <stdbool.h>
+
 #include "base/buf.h"
 #include "base/loop.h"
-#include "sandbox/box/cleanup.h"
 #include "sandbox/host/python.h"
 #include "sandbox/limits/cgroup.h"
-#include "sandbox/limits/scope.h"
 #include "sandbox/plan/plan.h"
 #include "sandbox/policy/rlimits.h"
+#include "sandbox/protocol/helper_protocol.h"
 #include "sandbox/protocol/init_client.h"
 #include "sandbox/protocol/init_protocol.h"
 #include "sandbox/protocol/selftest_record.h"
 #include "sandbox/types.h"
 #include "sandbox/workspace/protected.h"
+
+/* --- the cleanup helper --- */
+
+/* What would outlive a server: control groups and directories. The cleanup helper
+ * (programs/cleanup), one process for all of them, removes each on request, and the rest when the
+ * server is gone, for whatever reason. */
+
+/* One item to remove: a unique name, in each of the parents. */
+struct cleanup {
+    enum cleanup_kind kind;
+    const char *name;
+    const int *parents;
+    unsigned parent_count;
+    bool known; /* whether the helper knows it */
+};
+
+/* Announces to the helper what is about to be made. The helper first removes what dead servers have
+ * left in the parents. 0 or -errno */
+int cleanup_add(struct cleanup *item);
+
+/* Requests the removal. wait: if this was the last item, waits until all are removed, but for at
+ * most a quarter of a second, because an MCP client gives a server half a second to exit. The
+ * helper continues by itself after that. */
+void cleanup_remove(struct cleanup *item, bool wait);
+
+/* Renames a directory in parent_fd out of the way, and requests its removal. 0 or -errno */
+int cleanup_discard(int parent_fd, const char *name);
+
+/* Makes and locks the file that marks directory_fd as a living server's; before anything else is in
+ * the directory, because after ten seconds without a holder it can be removed. Returns the
+ * descriptor, which holds the lock, or -errno; -ENOENT: the directory is removed already, as this
+ * machine was suspended meanwhile. */
+int cleanup_lock(int directory_fd, const char *name);
 
 /* The state of one sandbox. The directories above share it; box.c owns it. */
 
@@ -47,7 +81,7 @@ struct box_role {
     /* The staging or scratch directory holds too much: init kills the response's pid, or, if that
      * is 0, all processes but itself. */
     void (*disk_killed)(struct box *box, const struct wire_reply *reply);
-    /* Init has made the socket pair requested by box_ask_pair(), or reports why not. NULL: the role
+    /* Init has made the socket pair requested by WIRE_PAIR, or reports why not. NULL: the role
      * requests none. */
     void (*pair_made)(struct box *box, const struct wire_reply *reply, int fds[WIRE_FDS]);
 };
@@ -152,8 +186,6 @@ void box_init_prepare(struct box *box);
 int box_ask(struct box *box, struct wire_request *request, init_client_fn fn, void *arg);
 /* The same to the keeper, which responds only where there is an fn. -ENOTCONN: there is none. */
 int box_ask_keeper(struct box *box, struct wire_request *request, init_client_fn fn, void *arg);
-/* Now, by the clock of file times: its ticks are behind the precise clock, clock_gettime(2). */
-int64_t box_file_time_ns(void);
 /* Where the workspace is an overlay: names in it are looked up anew from now on. The kernel keeps
  * what it has found, even when the user has renamed, replaced or made something there since, as
  * editors do that save a file. What code has open stays. */
@@ -162,8 +194,6 @@ void box_refresh_workspace(struct box *box);
 void box_start_keeper(struct box *box);
 /* Of all connections, see init_client_forget(). */
 void box_forget(struct box *box, const void *arg);
-/* The role's pair_made() receives the result. 0 or -errno */
-int box_ask_pair(struct box *box);
 /* Sends a request to the monitor, if there is one. 0 or -errno */
 int box_tell_monitor(struct box *box, const struct wire_request *request);
 /* Tells it which process is the keeper, so that it does not end it. 0 or -errno */
@@ -177,16 +207,10 @@ enum { KEEPER_REPLY_BYTES = 64 << 20 };
 
 /* Names a path for the next request: a filter, or a call's own. 0 or -errno; -ENAMETOOLONG */
 int keeper_name_path(struct box *box, const char *path, size_t size);
-/* Sends the request, with paths before it; else like box_ask_keeper(). */
-int keeper_ask_paths(struct box *box, struct wire_request *request, struct path_list paths,
-                     init_client_fn fn, void *arg);
 
 /* Appends what the memfd of a response holds: a copy, since the keeper can still write there. 0 or
  * -errno; -EPROTO: it is no memfd, -E2BIG: more than most bytes. */
 int keeper_read(int fd, size_t most, struct buf *out);
-
-/* The same of a file that is the server's own. */
-int keeper_read_own(int fd, size_t most, struct buf *out);
 
 /* --- ../box.c, for installer/: starts a sandbox with another role --- */
 

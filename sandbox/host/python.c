@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/limits.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,18 +17,259 @@
 #include "base/parse.h"
 #include "base/path.h"
 #include "sandbox/host/command.h"
-#include "sandbox/host/python.h"
-#include "sandbox/host/python_internal.h"
 #include "sandbox/trust/trust.h"
 #include "sandbox/types.h"
 
 enum { PYTHON_LINKS = 16, PYTHON_OLDEST = 9 /* 3.9 */ };
 
-bool python_join(char *out, const char *dir, const char *name)
+/* dir/name into out (PATH_MAX bytes). Returns false when it does not fit. */
+static bool python_join(char *out, const char *dir, const char *name)
 {
     int size = snprintf(out, PATH_MAX, "%s/%s", dir, name);
     return size > 0 && size < PATH_MAX;
 }
+
+/* --- an interpreter that code could change is refused --- */
+
+/* Refuses what is more than an interpreter, whoever has named it: the root directory, a home
+ * directory and its parents. 0 or -EPERM with ret_fail */
+static int known_check_size(const char *directory, struct fail *ret_fail)
+{
+    struct fail why = {};
+    bool is_home = directory_is_home(directory);
+    if (!is_home && directory_check("", directory, /* writable= */ false, &why) == 0) {
+        return 0;
+    }
+    return fail_refuse(
+        ret_fail, EPERM,
+        "the interpreter's directory %.300s is %s, so code could read too much: name "
+        "another interpreter with --python PATH",
+        directory,
+        is_home                                 ? "the home directory"
+        : strstr(why.text, "whole file system") ? "the whole file system"
+                                                : "a parent of the home directory");
+}
+
+/* Where a system's packages install whole interpreters. Ordinary users cannot write there. */
+static bool is_of_system(const char *real)
+{
+    static const char *const directories[] = {"/usr", "/opt", "/nix/store", "/gnu/store", "/snap"};
+    bool found = false;
+    for (unsigned i = 0; i < sizeof directories / sizeof *directories && !found; i++) {
+        const char *rest = path_behind(real, directories[i]);
+        found = rest && (*rest || i == 0);
+    }
+    return found;
+}
+
+/* Whether the symlink or program at path resolves to real's interpreter, and code can write nowhere
+ * on the way. */
+static bool leads_to(const struct box_spec *spec, const char *path, const char *real)
+{
+    char end[PATH_MAX];
+    if (access(path, X_OK) < 0 || !realpath(path, end) || trust_meets(spec, path).path ||
+        shim_is_script(end)) {
+        return false;
+    }
+    const char *rest = path_behind(end, real);
+    return rest && strncmp(rest, "bin/", 4) == 0 && !strchr(rest + 4, '/');
+}
+
+static bool is_of_path(const struct box_spec *spec, const char *real)
+{
+    enum { OLDEST = 9, NEWEST = 20 }; /* python3.N */
+    char list[4 * PATH_MAX];
+    char path[PATH_MAX];
+    char *state = NULL;
+    trust_path(spec, list, sizeof list);
+    for (char *dir = strtok_r(list, ":", &state); dir; dir = strtok_r(NULL, ":", &state)) {
+        for (int minor = OLDEST - 1; minor < NEWEST; minor++) {
+            int size = minor < OLDEST ? snprintf(path, sizeof path, "%s/python3", dir)
+                                      : snprintf(path, sizeof path, "%s/python3.%d", dir, minor);
+            if (size < PATH_MAX && leads_to(spec, path, real)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Tools that keep each version in its own directory. A variable can move their root. */
+static bool is_of_tool(const struct box_spec *spec, const char *real)
+{
+    static const struct {
+        const char *variable;
+        const char *usual; /* below the home directory */
+        const char *versions;
+    } tools[] = {
+        {"PYENV_ROOT", ".pyenv", "versions"},
+        {"ASDF_DATA_DIR", ".asdf", "installs/python"},
+        {"MISE_DATA_DIR", ".local/share/mise", "installs/python"},
+        {"UV_PYTHON_INSTALL_DIR", ".local/share/uv/python", "."},
+    };
+    const char *home = getenv("HOME");
+    const char *name = strrchr(real, '/');
+    char path[PATH_MAX];
+    char versions[PATH_MAX];
+    for (unsigned i = 0; i < sizeof tools / sizeof *tools; i++) {
+        const char *moved = getenv(tools[i].variable);
+        int size = moved && moved[0] == '/'
+                       ? snprintf(path, sizeof path, "%s/%s", moved, tools[i].versions)
+                       : snprintf(path, sizeof path, "%s/%s/%s", home ? home : "", tools[i].usual,
+                                  tools[i].versions);
+        if (size < PATH_MAX && realpath(path, versions) && !trust_meets(spec, path).path &&
+            strlen(versions) == (size_t)(name - real) &&
+            memcmp(versions, real, strlen(versions)) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* conda's own list of the environments that it has made. */
+static bool is_of_conda(const char *real)
+{
+    char path[PATH_MAX];
+    return snprintf(path, sizeof path, "%s/conda-meta/history", real) < PATH_MAX &&
+           access(path, F_OK) == 0;
+}
+
+/* Whether directory, which code could have named, is known as an interpreter's independently of
+ * code: as one of the system, of the trusted part of PATH, of a known tool's versions, or of conda.
+ * Reads no file that code can write. */
+static bool known_is_prefix(const struct box_spec *spec, const char *directory)
+{
+    char real[PATH_MAX];
+    return realpath(directory, real) && (is_of_system(real) || is_of_conda(real) ||
+                                         is_of_tool(spec, real) || is_of_path(spec, real));
+}
+
+/* Whether the plan makes the interpreter's directories in this place read-only. */
+static bool is_kept(const struct box_spec *spec, const struct trust_place *place)
+{
+    return place->workspace && !spec->scratch;
+}
+
+static int refuse(const char *path, const struct trust_place *place, struct fail *ret_fail)
+{
+    return trust_refuse("the interpreter", path, place,
+                        place->workspace
+                            ? "name another with --python PATH"
+                            : "mount that directory read-only, name it with --workspace, or name "
+                              "another interpreter with --python PATH",
+                        ret_fail);
+}
+
+/* Refuses a name of the interpreter that code could change. Names in a directory that the plan
+ * makes read-only are safe. */
+static int python_check_name(const struct box_spec *spec, const char *path, bool in_directory,
+                             struct fail *ret_fail)
+{
+    struct trust_place places[TRUST_PLACES];
+    char rest[PATH_MAX];
+    bool kept = false; /* then so is what is mounted in it */
+    unsigned count = trust_places(spec, places);
+    for (unsigned i = 0; i < count; i++) {
+        enum overlap overlap = overlap_of_parent(path, places[i].path, rest);
+        if (overlap == OVERLAP_INSIDE && in_directory && is_kept(spec, &places[i])) {
+            kept = true;
+        } else if (overlap != OVERLAP_NONE && !(kept && places[i].alias)) {
+            return refuse(path, &places[i], ret_fail);
+        }
+    }
+    return 0;
+}
+
+/* Refuses a place from which code could write to the interpreter's modules and programs. In a
+ * directory of packages, everything is a module. */
+static int check_modules(const char *directory, const struct trust_place *place,
+                         struct fail *ret_fail)
+{
+    static const char *const of_prefix[] = {"bin", "lib", "lib64", NULL};
+    static const char *const of_packages[] = {".", NULL};
+    const char *name = strrchr(directory, '/');
+    bool packages = name && strcmp(name, "/site-packages") == 0;
+    char path[PATH_MAX];
+    for (const char *const *part = packages ? of_packages : of_prefix; *part; part++) {
+        if (python_join(path, directory, *part) && overlap_enters(place->path, path)) {
+            return refuse(directory, place, ret_fail);
+        }
+    }
+    return 0;
+}
+
+static int check_directory(struct python *python, unsigned index, const struct box_spec *spec,
+                           struct fail *ret_fail)
+{
+    const char *directory = python->directories[index];
+    struct trust_place places[TRUST_PLACES];
+    char rest[PATH_MAX];
+    bool kept = false;
+    unsigned count = trust_places(spec, places);
+    int checked = known_check_size(directory, ret_fail);
+    if (checked < 0) {
+        return checked;
+    }
+    for (unsigned i = 0; i < count; i++) {
+        const struct trust_place *place = &places[i];
+        enum overlap overlap = overlap_of(directory, place->path, rest);
+        int r = 0;
+        if (kept && place->alias) {
+            continue;
+        }
+        if (overlap == OVERLAP_NONE) {
+            r = check_modules(directory, place, ret_fail);
+        } else if (overlap == OVERLAP_INSIDE && rest[0] && is_kept(spec, place)) {
+            (void)snprintf(python->inside[python->inside_count++], PATH_MAX, "%s", rest);
+            kept = true;
+        } else {
+            r = refuse(directory, place, ret_fail);
+        }
+        if (r < 0) {
+            return r;
+        }
+    }
+    if (!kept && python->by_code[index] && !known_is_prefix(spec, directory)) {
+        return fail_refuse(
+            ret_fail, EPERM,
+            "code can write to the file that names the interpreter's directory %.300s: "
+            "name another interpreter with --python PATH",
+            directory);
+    }
+    return 0;
+}
+
+/* The same for what may be loaded from the interpreter's directories. */
+static int python_check_directories(struct python *python, const struct box_spec *spec,
+                                    struct fail *ret_fail)
+{
+    int r = 0;
+    for (unsigned i = 0; r == 0 && i < python->directory_count; i++) {
+        r = check_directory(python, i, spec, ret_fail);
+    }
+    struct trust_place places[TRUST_PLACES];
+    unsigned count = trust_places(spec, places);
+    /* The system's own interpreter is not in the list. */
+    for (unsigned i = 0; r == 0 && i < count; i++) {
+        r = check_modules(python->prefix, &places[i], ret_fail);
+    }
+    return r;
+}
+
+/* Whether code could have made the name path, or what lies beside it. */
+static bool python_is_named_by_code(const struct box_spec *spec, const char *path)
+{
+    struct trust_place places[TRUST_PLACES];
+    char rest[PATH_MAX];
+    unsigned count = trust_places(spec, places);
+    bool found = false;
+    for (unsigned i = 0; i < count && !found; i++) {
+        found = overlap_of_parent(path, places[i].path, rest) != OVERLAP_NONE;
+    }
+    return found;
+}
+
+/* --- which one it is, and what it needs --- */
 
 /* The directory two levels up: the prefix of a path of the form PREFIX/bin/python3. */
 static bool prefix_of(const char *path, char *out)
@@ -134,29 +376,6 @@ static bool has_library(const char *prefix, char *ret_version)
     return false;
 }
 
-/* The same path as text without "." and "..". Right unless a directory of the path is a symlink. */
-static void fold_dots(const char *path, char *out)
-{
-    size_t size = 0;
-    for (const char *part = path; *part;) {
-        part += strspn(part, "/");
-        size_t length = strcspn(part, "/");
-        if (length == 2 && strncmp(part, "..", 2) == 0) {
-            while (size > 0 && out[--size] != '/') {
-            }
-        } else if (length > 0 && !(length == 1 && *part == '.')) {
-            out[size++] = '/';
-            memcpy(out + size, part, length);
-            size += length;
-        }
-        part += length;
-    }
-    if (size == 0) {
-        out[size++] = '/';
-    }
-    out[size] = '\0';
-}
-
 /* Paths of the result exist in the sandbox too, where ".." would pass through directories that are
  * missing. A directory that is a symlink keeps its name where possible: other symlinks may lead
  * through it. */
@@ -170,7 +389,11 @@ static void resolve_dots(char *path)
     if (!slash || stat(path, &wanted) < 0) {
         return;
     }
-    fold_dots(path, folded);
+    /* The same path as text: right unless a directory of the path is a symlink. */
+    path_fold(path, folded);
+    if (!folded[0]) {
+        memcpy(folded, "/", sizeof "/");
+    }
     if (stat(folded, &st) == 0 && st.st_dev == wanted.st_dev && st.st_ino == wanted.st_ino) {
         (void)snprintf(path, PATH_MAX, "%s", folded);
         return;
@@ -474,4 +697,136 @@ int box_python_outside(const struct box_spec *spec, char path[PATH_MAX], struct 
         }
     }
     return r;
+}
+
+/* --- its packages ---
+ *
+ * Which well-known ones an interpreter has, by the names of their metadata directories (PyPA,
+ * recording installed projects; Debian still writes .egg-info for some). */
+
+enum { VERSION_SIZE = 24, ENTRIES_MOST = 20000 };
+
+/* What a model tries first, in this order. Names are normalised (PEP 503). */
+static const char *const well_known[] = {
+    "numpy",   "pandas",   "matplotlib",     "scipy",       "scikit-learn", "sympy",
+    "pillow",  "requests", "seaborn",        "plotly",      "statsmodels",  "polars",
+    "pyarrow", "duckdb",   "openpyxl",       "networkx",    "torch",        "tensorflow",
+    "lxml",    "httpx",    "beautifulsoup4", "sqlalchemy",  "xarray",       "numba",
+    "nltk",    "pydantic", "pypdf",          "python-docx", "pyyaml",       "jinja2",
+    "pip", /* not listed */
+};
+
+enum { WELL_KNOWN = sizeof well_known / sizeof *well_known, PIP = WELL_KNOWN - 1 };
+
+/* The normalised form of a character. */
+static int normal(char c)
+{
+    bool separates = c == '-' || c == '_' || c == '.';
+    return separates ? '-' : c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c;
+}
+
+/* Whether text[0 … size) equals name, except for case and separators. */
+static bool is_name(const char *text, size_t size, const char *name)
+{
+    size_t same = 0;
+    while (same < size && normal(text[same]) == name[same]) { /* false at the end of name */
+        same++;
+    }
+    return same == size && name[size] == '\0';
+}
+
+/* Notes the version in "numpy-1.26.4.dist-info", "numpy-1.24.2-py3.11.egg-info" or
+ * "pip-23.0.1-py3-none-any.whl". */
+static void note_version(const char *entry, char versions[WELL_KNOWN][VERSION_SIZE])
+{
+    const char *dash = strchr(entry, '-');
+    const char *end = dash ? strstr(dash, ".dist-info") : NULL;
+    if (dash && !end) {
+        end = strstr(dash, ".egg-info");
+        end = end ? end : strstr(dash, ".whl");
+    }
+    if (!end) {
+        return;
+    }
+    size_t size = strspn(dash + 1, "0123456789abcdefghijklmnopqrstuvwxyz.+!");
+    size = dash + 1 + size > end ? (size_t)(end - dash - 1) : size;
+    for (unsigned i = 0; i < WELL_KNOWN; i++) {
+        if (!versions[i][0] && is_name(entry, (size_t)(dash - entry), well_known[i]) && size > 0 &&
+            size < VERSION_SIZE) {
+            (void)snprintf(versions[i], VERSION_SIZE, "%.*s", (int)size, dash + 1);
+        }
+    }
+}
+
+/* Searches PREFIX/LIB/NAME. */
+static void search_directory(const char *prefix, const char *lib, const char *name,
+                             char versions[WELL_KNOWN][VERSION_SIZE])
+{
+    char path[PATH_MAX];
+    int size = snprintf(path, sizeof path, "%s/%s/%s", prefix, lib, name);
+    defer_closedir DIR *dir = size > 0 && size < PATH_MAX ? opendir(path) : NULL;
+    const char *entry = NULL;
+    for (unsigned i = 0; i < ENTRIES_MOST && (entry = fd_next_name(dir)); i++) {
+        note_version(entry, versions);
+    }
+}
+
+/* In the order of sys.path: Python imports the first match. */
+static void search_all(const struct python *python, char versions[WELL_KNOWN][VERSION_SIZE])
+{
+    char site[40];
+    char dist[40];
+    (void)snprintf(site, sizeof site, "%s/site-packages", python->version);
+    (void)snprintf(dist, sizeof dist, "%s/dist-packages", python->version);
+    if (python->environment[0]) {
+        search_directory(python->environment, "lib", site, versions);
+        if (!python->system_packages) {
+            return;
+        }
+    }
+    if (python->user_base[0]) {
+        search_directory(python->user_base, "lib", site, versions);
+    }
+    search_directory(python->prefix, "lib", site, versions);
+    search_directory(python->prefix, "lib64", site, versions);
+    search_directory(python->prefix, "local/lib", dist, versions);
+    search_directory(python->prefix, "lib", "python3/dist-packages", versions);
+}
+
+/* Where guest/installer/confine.py takes a wheel of pip from. */
+static void search_pip(const struct python *python, char versions[WELL_KNOWN][VERSION_SIZE])
+{
+    char bundled[40];
+    (void)snprintf(bundled, sizeof bundled, "%s/ensurepip/_bundled", python->version);
+    search_directory(python->prefix, "lib", bundled, versions);
+    search_directory(python->prefix, "lib64", bundled, versions);
+    search_directory("/usr", "share", "python-wheels", versions);
+}
+
+void box_python_look(const struct box_spec *spec, struct box_python *ret_python)
+{
+    char versions[WELL_KNOWN][VERSION_SIZE] = {};
+    struct fail fail = {};
+    size_t used = 0;
+    defer_free struct python *python = malloc(sizeof *python);
+    *ret_python = (struct box_python){};
+    int r = python ? python_expect(spec, python, &fail) : -ENOMEM;
+    if (r < 0) {
+        (void)snprintf(ret_python->error, FAIL_TEXT, "%s", r == -ENOEXEC ? "" : fail_text(&fail));
+        return;
+    }
+    (void)snprintf(ret_python->version, sizeof ret_python->version, "%s",
+                   python->version + strlen("python"));
+    search_all(python, versions);
+    search_pip(python, versions);
+    ret_python->has_pip = versions[PIP][0] != '\0';
+    for (unsigned i = 0; i < PIP; i++) {
+        char text[64];
+        int size =
+            snprintf(text, sizeof text, "%s%s %s", used ? ", " : "", well_known[i], versions[i]);
+        if (versions[i][0] && used + (size_t)size < sizeof ret_python->packages) {
+            memcpy(ret_python->packages + used, text, (size_t)size + 1);
+            used += (size_t)size;
+        }
+    }
 }

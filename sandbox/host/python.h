@@ -5,11 +5,12 @@
 #include "base/fail.h"
 #include "sandbox/types.h"
 
+struct box_spec;
+struct python;
+
 /* Which interpreter to use, and which host directories it needs besides /usr. Finds them without
  * running the interpreter, which would double the time to the first result; only a script (pyenv's
  * shims) is run. */
-
-struct box_spec;
 
 enum { PYTHON_DIRECTORIES = 8 };
 
@@ -68,3 +69,16 @@ void box_python_look(const struct box_spec *spec, struct box_python *ret_python)
 /* The same of one, as --python has it. */
 [[nodiscard]] int python_outside(const struct box_spec *spec, const char *chosen,
                                  char path[PATH_MAX], struct fail *ret_fail);
+
+/* --- python_shim.c: scripts that stand for an interpreter on the PATH, such as those of asdf and
+ * pyenv: which one it is depends on files that the script searches for --- */
+
+bool shim_is_script(const char *path);
+
+/* Runs the script on the host to learn which interpreter it stands for, and writes that to path
+ * (PATH_MAX bytes). The script starts in the root directory, so it uses the user's own settings and
+ * not the files of a project; its only variables are HOME, the trusted part of PATH, and the
+ * directories of asdf and pyenv. Before anything runs, refuses where code could change the script,
+ * what executes it, its settings, or the interpreter that it names. Blocks up to ten seconds. 0 or
+ * -errno */
+[[nodiscard]] int shim_ask(const struct box_spec *spec, char *path, struct fail *ret_fail);

@@ -12,7 +12,7 @@
 #include "base/own.h"
 #include "base/path.h"
 #include "sandbox/host/command.h"
-#include "sandbox/host/python_internal.h"
+#include "sandbox/host/python.h"
 #include "sandbox/trust/trust.h"
 
 enum { SHIM_MS = 10000, HEAD_BYTES = 256 };

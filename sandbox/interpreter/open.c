@@ -14,18 +14,18 @@
 
 #include "base/buf.h"
 #include "base/fd.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/own.h"
 #include "base/word.h"
 #include "sandbox/box/box.h"
 #include "sandbox/checkpoint_policy.h"
-#include "sandbox/interpreter/interpreter.h"
 #include "sandbox/interpreter/process.h"
 #include "sandbox/packages/store.h"
 #include "sandbox/protocol/frames.h"
 #include "sandbox/protocol/packet.h"
 #include "sandbox/report/report.h"
-#include "sandbox/spec/spec.h"
+#include "sandbox/types.h"
 
 /* Makes the connections; guest_fds are the guest's ends. Pipes and memfds belong to no namespace;
  * init makes the socket pair, see init_protocol.h. */
@@ -184,7 +184,8 @@ void process_begin_waiting(struct box *box)
 void process_want_pair(struct box *box)
 {
     if (box->sessions.pair[0] < 0 && !box->sessions.pair_asked) {
-        box->sessions.pair_asked = box_ask_pair(box) == 0;
+        box->sessions.pair_asked =
+            init_client_post(&box->init, &(struct wire_request){.op = WIRE_PAIR}) == 0;
     }
 }
 
@@ -260,11 +261,7 @@ static uint32_t new_tag(struct box *box, const struct box_session *parent)
     if (parent) {
         for (uint32_t branch = 1; branch < WIRE_BRANCHES; branch++) {
             uint32_t tag = WIRE_TAG_OF_SESSION(parent->tag) | branch << WIRE_BRANCH_SHIFT;
-            const struct box_session *other = box->sessions.list;
-            while (other && other->tag != tag) {
-                other = other->next;
-            }
-            if (!other) {
+            if (!list_find(box->sessions.list, at, at->tag == tag)) {
                 return tag;
             }
         }
@@ -446,7 +443,7 @@ static void zygote_exited(struct box *box, pid_t pid, int status)
 {
     struct fail fail = {};
     if (pid != box->guest.pid) {
-        (void)process_exited(box, pid, status);
+        process_exited(box, pid, status);
         return;
     }
     if (box->state == BOX_READY && box->guest.deaths++ < ZYGOTE_DEATHS &&

@@ -2,8 +2,10 @@
 #include "sandbox/box/box.h"
 #include "sandbox/interpreter/session.h"
 
-/* One session, shared by process.c (states), open.c (start), control.c (connections) and
- * checkpoint.c. */
+struct box_packages;
+
+/* One session, shared by process.c (states, checkpoints), open.c (start) and
+ * control.c (connections). */
 
 enum {
     SESSION_READ = 65536,
@@ -127,7 +129,7 @@ struct box_session {
 };
 
 /* --- process.c: events of the zygote's sandbox --- */
-bool process_exited(struct box *box, pid_t pid, int status);
+void process_exited(struct box *box, pid_t pid, int status);
 void process_memory_killed(struct box *box, const struct wire_reply *reply);
 void process_disk_killed(struct box *box, const struct wire_reply *reply);
 
@@ -153,11 +155,6 @@ void process_lose(struct box_session *session);
 /* Sends a signal to a watched process of the session. 0 or -errno. */
 int process_signal_pid(struct box_session *session, pid_t pid, int signal, init_client_fn fn,
                        void *arg);
-/* Calls on_slow after SESSION_SLOW_MS, and again, until the timer is set anew. No state depends on
- * it: the kernel may take any time to kill a process. */
-void process_wait_slowly(struct box_session *session);
-/* Ends the session without a failover, kills all checkpoints and frees the session. */
-void process_gone(struct box_session *session);
 
 /* control.c */
 void connection_close(struct connection *connection);
@@ -173,20 +170,10 @@ pid_t process_message_pid(const struct box_message *message, const char *name);
  * replaces it. 0 or -errno. */
 int process_watch(struct box_session *session);
 
-/* checkpoint.c */
 /* "checkpoint": there is a new one. */
 void checkpoint_made(struct box_session *session, const struct box_message *message);
 /* "resumed": the woken checkpoint is the session's process. */
 void checkpoint_resumed(struct box_session *session, const struct box_message *message);
-/* Wakes the best checkpoint: the target, else the latest, else the newest that is kept. Without
- * any, ends the session. */
-void checkpoint_wake(struct box_session *session);
-/* The checkpoint being woken has exited, hangs or has broken the protocol: ends what it has
- * started, and tries the next one. */
-void checkpoint_wake_failed(struct box_session *session);
-/* A process of the sandbox has exited. Returns whether it was a checkpoint. */
-bool checkpoint_exited(struct box *box, pid_t pid);
-void checkpoints_kill(struct box_session *session);
 
 /* open.c: frees the session without an event. */
 void process_free(struct box_session *session);
@@ -205,3 +192,15 @@ void split_feed(struct split *split, const char *bytes, size_t size, split_fn fn
 
 /* No more data at this moment: held bytes were output. A frame's rest may still come. */
 void split_flush(struct split *split, split_fn fn, void *arg);
+
+/* What box.c needs of the interpreters in a sandbox: the zygote, and the sessions forked from
+ * it. */
+
+extern const struct box_role zygote_role;
+
+/* What the sessions' sandbox shows and runs. packages: NULL, or open. */
+void zygote_content(const struct box_spec *spec, const struct box_packages *packages,
+                    struct plan_content *content);
+
+/* The sandbox has no processes left: ends all sessions. */
+void session_end_all(struct box *box);

@@ -11,7 +11,7 @@ struct child_setup {
     const struct plan *plan;
     cap_t no_capabilities;
     int go_fd; /* a byte from the server: the ids are mapped; another: the child is in the group */
-    int error_fd;      /* a struct fail when a step fails, or end of file; see child_protect() */
+    int error_fd;      /* a struct fail when a step fails, or end of file; see step_protect() */
     int init_fd;       /* init's socket */
     int config_fd;     /* init's settings */
     int program_fd;    /* init's program */
@@ -38,3 +38,39 @@ __attribute__((noreturn)) void child_main(const struct child_setup *setup);
  * core(5); Landlock keeps the guest from changing it. Best effort: without CONFIG_ELF_CORE the file
  * does not exist, and a process that is not dumpable cannot write it. */
 void child_leave_memory_out_of_cores(void);
+
+/* What the child has while it carries out the plan. */
+struct child {
+    const struct child_setup *setup;
+    int trees[PLAN_TREES];
+    int files_fd; /* WIRE_FILES_FD; -1: none */
+    int user_sysctl_fd;
+    int disk_fd;
+    int machine_fd;  /* WIRE_MACHINE_FD */
+    int covers_fd;   /* the same, read-only: what covers parts of /proc */
+    int memory_fd;   /* WIRE_MEMORY_FD; -1: none */
+    int output_fd;   /* -1: init opens the directory by its path, or there is none */
+    pid_t terminals; /* the process that makes them */
+    struct child_layers layers;
+    mode_t umask;      /* the server's, which is the user's */
+    bool without_proc; /* whether a new one was refused and the plan continued */
+    struct box_protected found;
+};
+
+/* 0, or -1 with errno. */
+typedef int (*child_step_fn)(struct child *child, const struct plan_step *step);
+
+/* child_root.c; NULL: a step of child.c. */
+extern const child_step_fn child_root_steps[PLAN_KIND_COUNT];
+
+/* child_root.c: targets are absolute in the plan; while the root is built, it is the working
+ * directory. */
+const char *child_below_root(const char *target);
+/* Makes it, and what is missing above it. */
+int child_make_directory(const char *path, unsigned mode);
+/* Mounts a tree at path, with MOUNT_ATTR_* in addition to those that it has. */
+int child_move_tree(int tree_fd, const char *path, uint64_t attributes);
+
+/* child.c: PLAN_PROC and PLAN_PROCESSORS. */
+int child_proc(struct child *child, const struct plan_step *step);
+int child_processors(struct child *child, const struct plan_step *step);

@@ -1,5 +1,5 @@
 /* The child's steps that build the new root and switch to it; child.c has the others. */
-#include "sandbox/launch/child_internal.h"
+#include "sandbox/launch/child.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,9 +22,8 @@
 
 #include "base/fd.h"
 #include "base/own.h"
-#include "sandbox/launch/child.h"
 #include "sandbox/plan/plan.h"
-#include "sandbox/workspace/walk.h"
+#include "sandbox/workspace/protected.h"
 
 /* The overlay of a copy-on-write workspace. Runs in the child's user namespace, where Linux 5.11
  * and newer can mount one; with "userxattr", as trusted.* attributes need the host's
@@ -90,8 +89,10 @@ static int make_upper(int changes_fd, int lower_fd, int *ret_fd)
 /* PLAN_OVERLAY. in_store: the upper layer outlives the sandbox; then waits until no other sandbox
  * uses it. 0, or -1 with errno: ENODEV, no overlayfs; EOPNOTSUPP, the upper layer's file system
  * lacks what an overlay needs; EBUSY, another sandbox has the layer; others are mount(2)'s. */
-static int child_overlay(const struct plan_step *step, bool in_store, struct child_layers *layers)
+static int step_overlay(struct child *child, const struct plan_step *step)
 {
+    struct child_layers *layers = &child->layers;
+    bool in_store = child->setup->plan->cow == WIRE_COW_STORE;
     char options[PATH_MAX];
     const char *source = step->source + 1; /* the new root is the working directory */
     const char *target = step->target + 1;
@@ -152,20 +153,24 @@ static int make(const char *path)
     return (int)syscall(SYS_open_tree, AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
 }
 
-/* Starts a process that makes a file system of pseudo-terminals that only the sandbox has; the
- * caller may make namespaces. path: any directory; the caller sees no mount there. Returns the
- * process, or -1 and errno. */
-static pid_t terminals_begin(const char *path)
+/* A directory that every host has and that is in no tree that the sandbox shows (a bind mount would
+ * take the new root along). In the child's own mount namespace the disk is mounted over it, and
+ * over that the new root. */
+static const char root_at[] = "/dev";
+
+/* PLAN_MAKE_TERMINALS: starts a process that makes a file system of pseudo-terminals that only the
+ * sandbox has, while the child may make namespaces. The child sees no mount at the directory. */
+static int step_make_terminals(struct child *child, const struct plan_step *)
 {
     /* It shares the descriptors with this process, and exits with the number of one, without a
      * signal. */
-    pid_t pid = (pid_t)syscall(SYS_clone, CLONE_NEWUSER | CLONE_NEWNS | CLONE_FILES, NULL, NULL,
-                               NULL, NULL);
-    if (pid == 0) {
-        int fd = make(path);
+    child->terminals = (pid_t)syscall(SYS_clone, CLONE_NEWUSER | CLONE_NEWNS | CLONE_FILES, NULL,
+                                      NULL, NULL, NULL);
+    if (child->terminals == 0) {
+        int fd = make(root_at);
         _exit(fd >= 0 && fd < NO_DESCRIPTOR ? fd : NO_DESCRIPTOR);
     }
-    return pid;
+    return 0;
 }
 
 /* Waits for that process. Returns the descriptor of its mount, which is in no namespace yet; or -1
@@ -187,9 +192,10 @@ static int terminals_take(pid_t pid)
 
 /* PLAN_PROTECT. Reports to the server with a struct fail with code 0 and a struct box_protected as
  * its text. 0, or -1 with errno. */
-static int child_protect(const struct child_setup *setup, const struct plan_step *step,
-                         struct box_protected *found)
+static int step_protect(struct child *child, const struct plan_step *step)
 {
+    const struct child_setup *setup = child->setup;
+    struct box_protected *found = &child->found;
     struct fail reported = {};
     bool mounts = setup->plan->namespaces != 0;
     struct protect_root roots[PROTECT_ROOTS] = {};
@@ -219,11 +225,6 @@ static int child_protect(const struct child_setup *setup, const struct plan_step
     memcpy(reported.text, found, sizeof *found);
     return write(setup->error_fd, &reported, sizeof reported) == (ssize_t)sizeof reported ? 0 : -1;
 }
-
-/* A directory that every host has and that is in no tree that the sandbox shows (a bind mount would
- * take the new root along). In the child's own mount namespace the disk is mounted over it, and
- * over that the new root. */
-static const char root_at[] = "/dev";
 
 /* Targets are absolute in the plan; while the root is built, it is the working directory. */
 const char *child_below_root(const char *target)
@@ -423,12 +424,6 @@ static int step_directory(struct child *, const struct plan_step *step)
     return child_make_directory(child_below_root(step->target), step->mode);
 }
 
-static int step_make_terminals(struct child *child, const struct plan_step *)
-{
-    child->terminals = terminals_begin(root_at);
-    return 0;
-}
-
 /* A container's filter, or a kernel without pseudo-terminals, may refuse them; then /dev/pts is
  * empty. The root is the new one. */
 static int step_terminals(struct child *child, const struct plan_step *step)
@@ -447,20 +442,10 @@ static int step_keep(struct child *child, const struct plan_step *step)
     return child->output_fd < 0 ? -1 : 0;
 }
 
-static int step_overlay(struct child *child, const struct plan_step *step)
-{
-    return child_overlay(step, child->setup->plan->cow == WIRE_COW_STORE, &child->layers);
-}
-
 /* What has descriptors of the mount, or is mounted from it, keeps it. */
 static int step_hide(struct child *, const struct plan_step *step)
 {
     return umount2(child_below_root(step->target), MNT_DETACH);
-}
-
-static int step_protect(struct child *child, const struct plan_step *step)
-{
-    return child_protect(child->setup, step, &child->found);
 }
 
 const child_step_fn child_root_steps[PLAN_KIND_COUNT] = {

@@ -23,13 +23,12 @@
 #include "base/parse.h"
 #include "sandbox/box/box.h"
 #include "sandbox/host/host_facts.h"
-#include "sandbox/host/idmap.h"
 #include "sandbox/launch/child.h"
 #include "sandbox/plan/plan.h"
 #include "sandbox/policy/filter.h"
 #include "sandbox/programs/program.h"
 #include "sandbox/protocol/packet.h"
-#include "sandbox/spec/spec.h"
+#include "sandbox/types.h"
 
 /* Whether init must count what code writes. It always checks an installer's staging directory. */
 static bool counts_scratch(const struct box *box)
@@ -411,24 +410,18 @@ static int monitor_spawn(struct box *box)
     char item[24];
     const char *const argv[] = {"sandpiper-monitor", number, limit, item, NULL};
     bool counted = cgroup_has(&box->cgroup, CGROUP_MEMORY);
-    int ends[2];
+    int fd = -1;
     (void)snprintf(number, sizeof number, "%d", (int)box->child.pid);
     (void)snprintf(limit, sizeof limit, "%llu",
                    counted ? 0ULL : (unsigned long long)box->spec->limits.memory_bytes);
     (void)snprintf(item, sizeof item, "%llu",
                    (unsigned long long)config_epoll_item_bytes(&box->spec->limits));
-    int r = fd_socketpair(SOCK_SEQPACKET, ends);
-    if (r < 0) {
-        return r;
-    }
-    defer_close int ours = ends[0];
-    defer_close int theirs = ends[1];
-    pid_t pid = program_spawn(argv, theirs);
+    pid_t pid = program_spawn(argv, NULL, &fd);
     if (pid < 0) {
         return pid;
     }
     box->monitor_pid = pid;
-    return init_client_start(&box->monitor, box->loop, take_fd(&ours));
+    return init_client_start(&box->monitor, box->loop, fd);
 }
 
 int monitor_start(struct box *box, struct fail *ret_fail)
@@ -439,11 +432,6 @@ int monitor_start(struct box *box, struct fail *ret_fail)
     r = r ? r : box_tell_monitor(box, &zygote);
     r = r ? r : box_tell_monitor_keeper(box);
     return r < 0 ? fail_set(ret_fail, -r, "the sandbox's process monitor") : 0;
-}
-
-void monitor_stop(struct box *box)
-{
-    program_kill(&box->monitor_pid);
 }
 
 /* The child's report is one write, or none if every step succeeded. */
@@ -478,8 +466,7 @@ static bool namespace_check_passes(void)
     plan_build_namespace_check(&facts, plan);
     bool works = plan_works(plan, &fail);
     if (!works) {
-        char text[FAIL_TEXT + 128];
-        log_info("sandbox", "no namespaces: %s", fail_describe(&fail, text, sizeof text));
+        log_info("sandbox", "no namespaces: %s", fail_text(&fail));
     }
     plan_done(plan);
     return works;

@@ -30,7 +30,6 @@ struct rlimit_sizes config_sizes(const struct box *box);
 /* Starts the process monitor of a sandbox whose init has no /proc, or gives it the new interpreter.
  * 0 or -errno */
 int monitor_start(struct box *box, struct fail *ret_fail);
-void monitor_stop(struct box *box); /* idempotent */
 
 /* Resolves BOX_ISOLATION_BEST to the level that this host supports. Must be called before a spec is
  * used for paths or texts. */

@@ -16,7 +16,6 @@
 #include "base/limits.h"
 #include "base/own.h"
 #include "base/parse.h"
-#include "sandbox/limits/cgroup_stale.h"
 
 static int open_directory(int dir_fd, const char *path)
 {

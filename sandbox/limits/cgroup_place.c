@@ -21,7 +21,6 @@
 #include "base/parse.h"
 #include "sandbox/host/command.h"
 #include "sandbox/limits/cgroup.h"
-#include "sandbox/limits/scope.h"
 
 /* How a sandbox gets a control group from systemd.
  *
@@ -46,32 +45,13 @@
  * PATH says. Meanwhile the sandbox's child builds its root. Only the effect counts as success: the
  * process is in the scope in time, or it is not. */
 
-enum { LOOK_MS = 1, WORDS = 64, WORD_BYTES = 96 };
+enum { LOOK_MS = 1, WORDS = 64 };
 
+/* A command: no word of it has a blank. */
 struct words {
-    char text[WORDS][WORD_BYTES];
+    char text[1024];
     char *argv[WORDS + 1];
-    unsigned count;
 };
-
-__attribute__((format(printf, 2, 3))) static void add(struct words *words, const char *fmt, ...)
-{
-    va_list args;
-    assert(words->count < WORDS);
-    char *word = words->text[words->count];
-    va_start(args, fmt);
-    (void)vsnprintf(word, WORD_BYTES, fmt, args);
-    va_end(args);
-    words->argv[words->count++] = word;
-    words->argv[words->count] = NULL;
-}
-
-static void add_property(struct words *words, const char *name, const char *type, uint64_t value)
-{
-    add(words, "%s", name);
-    add(words, "%s", type);
-    add(words, "%" PRIu64, value);
-}
 
 static void bus_path(char out[64])
 {
@@ -93,40 +73,31 @@ bool scope_is_elsewhere(const char *path)
            getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.pid == 0;
 }
 
-static void add_call(struct words *words, const struct scope *scope,
-                     const struct box_limits *limits)
+static void make_words(struct words *words, const struct scope *scope,
+                       const struct box_limits *limits)
 {
     char path[64];
+    char *state = NULL;
+    unsigned count = 0;
     bus_path(path);
-    add(words, "--address=unix:path=%s", path);
-    add(words, "call");
-    add(words, "org.freedesktop.systemd1");
-    add(words, "/org/freedesktop/systemd1");
-    add(words, "org.freedesktop.systemd1.Manager");
-    add(words, "StartTransientUnit");
-    add(words, "ssa(sv)a(sa(sv))");
-    add(words, "%s", scope->unit);
-    add(words, "fail");
-    add(words, "%d", limits->cpu_milli ? 8 : 7);
-    add(words, "PIDs");
-    add(words, "au");
-    add(words, "1");
-    add(words, "%d", (int)scope->pid);
-    add(words, "CollectMode");
-    add(words, "s");
-    add(words, "inactive-or-failed");
-    add(words, "Delegate");
-    add(words, "b");
-    add(words, "true");
-    add_property(words, "MemoryMax", "t", limits->memory_bytes);
-    add_property(words, "MemorySwapMax", "t", 0);
-    add_property(words, "TasksMax", "t", limits->pids + LIMIT_PIDS_SPARE);
-    /* At log-out the manager waits this long after SIGTERM. */
-    add_property(words, "TimeoutStopUSec", "t", 500000);
+    /* At log-out the manager waits for TimeoutStopUSec after SIGTERM. */
+    (void)snprintf(words->text, sizeof words->text,
+                   "busctl --address=unix:path=%s call org.freedesktop.systemd1 "
+                   "/org/freedesktop/systemd1 org.freedesktop.systemd1.Manager "
+                   "StartTransientUnit ssa(sv)a(sa(sv)) %s fail %d PIDs au 1 %d "
+                   "CollectMode s inactive-or-failed Delegate b true MemoryMax t %" PRIu64
+                   " MemorySwapMax t 0 TasksMax t %u TimeoutStopUSec t 500000",
+                   path, scope->unit, limits->cpu_milli ? 8 : 7, (int)scope->pid,
+                   limits->memory_bytes, limits->pids + LIMIT_PIDS_SPARE);
     if (limits->cpu_milli) {
-        add_property(words, "CPUQuotaPerSecUSec", "t", (uint64_t)limits->cpu_milli * 1000);
+        buf_extend(words->text, sizeof words->text, " CPUQuotaPerSecUSec t %" PRIu64,
+                   (uint64_t)limits->cpu_milli * 1000);
     }
-    add(words, "0");
+    buf_extend(words->text, sizeof words->text, " 0");
+    for (char *at = words->text; count < WORDS && (at = strtok_r(at, " ", &state)); at = NULL) {
+        words->argv[count++] = at;
+    }
+    words->argv[count] = NULL;
 }
 
 static void scope_finish(struct scope *scope, const char *error)
@@ -199,15 +170,13 @@ int scope_ask(struct scope *scope, struct loop *loop, const struct scope_request
     static char plain[] = "LC_ALL=C";
     char *const envp[] = {plain, NULL};
     char path[64];
-    words.count = 0;
     *scope = (struct scope){.said_fd = -1, .pid = request->pid, .fn = fn, .arg = arg};
     bus_path(path);
     if (scope_is_elsewhere(path)) {
         return -EXDEV;
     }
     (void)snprintf(scope->unit, sizeof scope->unit, "%s.scope", request->name);
-    add(&words, "busctl");
-    add_call(&words, scope, request->limits);
+    make_words(&words, scope, request->limits);
     int r = helper_start(request->program, words.argv, envp, STDERR_FILENO, &scope->helper_pid,
                          &scope->said_fd);
     if (r < 0) {

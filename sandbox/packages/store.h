@@ -3,7 +3,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "sandbox/box/cleanup.h"
+#include "sandbox/box/box.h"
 #include "sandbox/packages/packages.h"
 #include "sandbox/plan/plan.h"
 #include "sandbox/types.h"

@@ -9,9 +9,8 @@
 
 #include "sandbox/host/host_facts.h"
 #include "sandbox/host/python.h"
-#include "sandbox/plan/plan_parts.h"
 #include "sandbox/protocol/selftest_record.h"
-#include "sandbox/spec/spec.h"
+#include "sandbox/types.h"
 #include "sandbox/workspace/store.h"
 
 #define READ_ONLY (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
@@ -243,7 +242,8 @@ static void add_mounts(struct plan *plan, const struct box_spec *spec, const str
     /* Without hidepid: it hides processes that are not dumpable from init too, and any process can
      * make itself so; init must find all of them to kill them. */
     plan_add(plan, PLAN_SUBTREE, "machine", "/proc")->attributes = DATA | MOUNT_ATTR_RDONLY;
-    plan_add(plan, PLAN_PROC, NULL, "/proc")->optional = level_spares_proc(spec->isolation);
+    /* Only this level continues without /proc when the kernel refuses it. */
+    plan_add(plan, PLAN_PROC, NULL, "/proc")->optional = spec->isolation == BOX_ISOLATION_AUTO;
     plan_add(plan, PLAN_LINK, "/proc/self/fd", "/dev/fd");
     plan_add(plan, PLAN_LINK, "/proc/self/fd/0", "/dev/stdin");
     plan_add(plan, PLAN_LINK, "/proc/self/fd/1", "/dev/stdout");

@@ -6,12 +6,12 @@
 #include "base/fail.h"
 
 struct filter_program {
-    struct sock_filter *program; /* heap; a plan's may be of the build (made_filters.h) */
+    struct sock_filter *program; /* heap; a plan's may be of the build (made_filters) */
     unsigned count;
     uint32_t arch; /* whose calls it checks: AUDIT_ARCH_* of linux/audit.h; 0: this machine's */
 };
 
-/* The programs of a sandbox, compiled for ret_filter->arch: by name here (filter_lists.c), by
+/* The programs of a sandbox, compiled for ret_filter->arch: by name here, by
  * argument with libseccomp. Each function returns 0 with a program on the heap, or -errno. The most
  * restrictive result of all programs that a process carries wins, seccomp(2). */
 
@@ -59,3 +59,16 @@ int filter_build_notified(const struct filter_container *container,
 int filter_build_container_names(struct filter_program *ret_filter, struct fail *ret_fail);
 int filter_build_container_arguments(const struct filter_container *container,
                                      struct filter_program *ret_filter, struct fail *ret_fail);
+
+/* Filters of level full that the build has compiled (build-aux/make_filters.c): that takes half a
+ * millisecond of each start. */
+enum made_filter {
+    MADE_INIT,
+    MADE_NAMES,
+    MADE_ARGUMENTS,
+    MADE_WITH_LANDLOCK, /* by argument */
+    MADE_FILTERS,
+};
+
+/* All are empty where the build could not run programs of the target. */
+extern const struct filter_program made_filters[MADE_FILTERS];

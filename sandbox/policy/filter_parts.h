@@ -61,8 +61,6 @@ int filter_export(scmp_filter_ctx context, int r, const char *rules,
 /* The same after the lists of calls' options, which are the same at each isolation level. */
 int filter_export_with_lists(scmp_filter_ctx context, int r, const char *rules,
                              struct filter_program *ret_filter, struct fail *ret_fail);
-/* Puts the lists (filter_lists.c) before a program on the heap. 0, -EINVAL or -ENOMEM. */
-int filter_add_lists(struct filter_program *filter);
 
 /* Calls by name, and the action for them: SECCOMP_RET_* of linux/seccomp.h. */
 struct filter_named {

@@ -10,7 +10,6 @@
 
 #include "base/fd.h"
 #include "base/own.h"
-#include "sandbox/policy/landlock_abi.h"
 
 #define FS_UP_TO(last) (((last) << 1) - 1)
 

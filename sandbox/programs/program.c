@@ -5,13 +5,15 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "base/own.h"
-#include "sandbox/policy/landlock_abi.h"
+#include "sandbox/policy/landlock.h"
+#include "sandbox/protocol/packet.h"
 
 /* The static program of sandbox/programs/init, embedded as it is (build-aux/embed_program.py). */
 extern const unsigned char init_image_start[];
@@ -141,7 +143,7 @@ static bool calls_are_allowed(void)
            fd_may_close_range();
 }
 
-pid_t program_spawn(const char *const argv[], int socket_fd)
+static pid_t spawn(const char *const argv[], int socket_fd)
 {
     struct fail fail = {};
     defer_close int report_fd = -1;
@@ -172,6 +174,26 @@ pid_t program_spawn(const char *const argv[], int socket_fd)
     } else if (pid > 0 && read(report_fd, &error, sizeof error) == sizeof error) {
         (void)waitpid(pid, NULL, 0);
         return -error;
+    }
+    return pid;
+}
+
+pid_t program_spawn(const char *const argv[], const struct program_request *request, int *ret_fd)
+{
+    int ends[2];
+    ssize_t r = fd_socketpair(SOCK_SEQPACKET, ends);
+    if (r < 0) {
+        return (pid_t)r;
+    }
+    defer_close int ours = ends[0];
+    defer_close int theirs = ends[1];
+    if (request) {
+        r = packet_send(ours, request->bytes, request->size, request->fds, request->fd_count,
+                        MSG_DONTWAIT);
+    }
+    pid_t pid = r < 0 ? (pid_t)r : spawn(argv, theirs);
+    if (pid > 0) {
+        *ret_fd = take_fd(&ours);
     }
     return pid;
 }

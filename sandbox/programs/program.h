@@ -8,10 +8,19 @@
 /* A program of ours as a sealed memfd, ready for execveat(2). Returns the descriptor or -errno. */
 int program_make(const char *name, const unsigned char *bytes, size_t size, struct fail *ret_fail);
 
+/* A packet that the program finds in its socket, so that it need not wait. */
+struct program_request {
+    const void *bytes;
+    size_t size;
+    const int *fds;
+    size_t fd_count;
+};
+
 /* Starts init's program in another role, argv[0], in a process session of its own. Its only
- * descriptor is socket_fd, as 3. Returns the pid, or -errno if it could not be executed; of the
- * process's first such program that is not known yet, and its end of the socket closes then. */
-pid_t program_spawn(const char *const argv[], int socket_fd);
+ * descriptor is one end of a new SOCK_SEQPACKET pair, as 3; *ret_fd: the other end. request: NULL:
+ * none. Returns the pid, or -errno if it could not be executed; of the process's first such program
+ * that is not known yet, and its end of the socket closes then. */
+pid_t program_spawn(const char *const argv[], const struct program_request *request, int *ret_fd);
 
 /* Waits up to ms milliseconds for a child of this process. Returns whether it has exited; it is
  * then still to be reaped. */

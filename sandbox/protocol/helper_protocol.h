@@ -1,7 +1,7 @@
 #pragma once
 #include <stdint.h>
 
-/* Between the server (box/cleanup.h) and the cleanup helper (programs/cleanup). */
+/* Between the server (box/box.h) and the cleanup helper (programs/cleanup). */
 
 enum cleanup_kind {
     CLEANUP_GROUPS,  /* groups of one name below several parents; kills their members */

@@ -7,6 +7,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include "base/list.h"
 #include "base/log.h"
 #include "base/own.h"
 #include "sandbox/protocol/packet.h"
@@ -26,25 +27,14 @@ struct init_client_packet {
     char bytes[];
 };
 
-static struct init_client_request *init_client_take(struct init_client *client, uint32_t id)
-{
-    for (struct init_client_request **at = &client->requests; *at; at = &(*at)->next) {
-        if ((*at)->id == id) {
-            struct init_client_request *request = *at;
-            *at = request->next;
-            return request;
-        }
-    }
-    return NULL;
-}
-
 static void init_client_deliver(struct init_client *client, const struct wire_reply *reply,
                                 int fds[WIRE_FDS])
 {
-    struct init_client_request *request = init_client_take(client, reply->id);
+    struct init_client_request *request = list_find(client->requests, at, at->id == reply->id);
     if (!request) {
         return;
     }
+    list_remove(&client->requests, request);
     init_client_fn fn = request->fn;
     void *arg = request->arg;
     free(request);

@@ -6,7 +6,7 @@
 #include "sandbox/types.h"
 
 /* What the self-test inside a sandbox tries, and the record that it sends. Shared by init and the
- * server, which checks the record (report/selftest.h). */
+ * server, which checks the record (report/report.h). */
 
 struct file_id {
     uint64_t device; /* both 0: not there */

@@ -1,6 +1,6 @@
 /* The server's side of the self-test: receives the record from inside, reads the kernel's data
  * about the interpreter, compares control groups with the limits, and has everything checked
- * (selftest.h). It runs on another processor while the interpreter starts. */
+ * (report.h). It runs on another processor while the interpreter starts. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sockios.h>
@@ -27,8 +27,7 @@
 #include "sandbox/policy/landlock.h"
 #include "sandbox/report/isolation.h"
 #include "sandbox/report/report.h"
-#include "sandbox/report/selftest.h"
-#include "sandbox/spec/spec.h"
+#include "sandbox/types.h"
 #include "sandbox/workspace/protected.h"
 
 /* Gathers the facts for an isolation report: from the host alone, from a sandbox that could not be

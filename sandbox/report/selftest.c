@@ -1,4 +1,4 @@
-#include "sandbox/report/selftest.h"
+#include "sandbox/report/report.h"
 
 #include <errno.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-#include "sandbox/spec/spec.h"
+#include "sandbox/types.h"
 
 #include "base/limits.h"
 

@@ -1,7 +1,13 @@
+/* Finds directories that are mounted at several paths, by the table of mounts,
+ * proc_pid_mountinfo(5): each mount has its file system's device and, in that file system, the
+ * directory that is its root. */
 #include "sandbox/trust/trust.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <link.h>
+#include <pwd.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,9 +17,359 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/fd.h"
+#include "base/own.h"
+#include "base/parse.h"
 #include "base/path.h"
 #include "sandbox/scratch.h"
 #include "sandbox/types.h"
+
+enum { MOUNTINFO_BYTES = 1 << 20 };
+
+/* The mount that holds path: the deepest one, and of several the last. */
+static const struct parsed_mount *find_enclosing(const struct parsed_mount *rows, size_t count,
+                                                 const char *path)
+{
+    const struct parsed_mount *found = NULL;
+    for (size_t i = 0; i < count; i++) {
+        bool deeper = !found || strlen(rows[i].point) >= strlen(found->point);
+        found = deeper && path_behind(path, rows[i].point) ? &rows[i] : found;
+    }
+    return found;
+}
+
+/* Whether row's root is part of directory dir, which the mount around holds. */
+static bool is_part_of(const struct parsed_mount *row, const struct parsed_mount *around,
+                       const char *dir)
+{
+    if (strcmp(row->device, around->device) != 0) {
+        return false;
+    }
+    const char *below_root = path_behind(row->root, around->root);
+    const char *below_point = path_behind(dir, around->point);
+    return below_root && below_point &&
+           (!*below_point || path_behind(below_root, below_point) != NULL);
+}
+
+static bool is_known(const struct box_spec *spec, const char *path)
+{
+    struct trust_place places[TRUST_PLACES];
+    unsigned count = trust_places(spec, places);
+    bool known = false;
+    for (unsigned i = 0; i < count && !known; i++) {
+        known = strcmp(places[i].path, path) == 0;
+    }
+    return known;
+}
+
+static int add(struct box_spec *spec, const char *path, struct fail *ret_fail)
+{
+    if (is_known(spec, path)) {
+        return 0;
+    }
+    if (spec->aliases.count == BOX_ALIASES) {
+        return fail_refuse(
+            ret_fail, E2BIG,
+            "more than %d directories are mounted in or from those that code may write "
+            "to; name smaller ones with --workspace and --mount",
+            BOX_ALIASES);
+    }
+    char *copy = strdup(path);
+    if (!copy) {
+        return fail_set(ret_fail, ENOMEM, "the mount table");
+    }
+    spec->aliases.at[spec->aliases.count++] = copy;
+    return 0;
+}
+
+static int add_aliases_of(struct box_spec *spec, const char *dir, const struct parsed_mount *rows,
+                          size_t count, struct fail *ret_fail)
+{
+    const struct parsed_mount *around = find_enclosing(rows, count, dir);
+    int r = 0;
+    for (size_t i = 0; around && i < count && r == 0; i++) {
+        const char *below = path_behind(rows[i].point, dir);
+        if ((below && *below) || (!below && is_part_of(&rows[i], around, dir))) {
+            r = add(spec, rows[i].point, ret_fail);
+        }
+    }
+    return r;
+}
+
+static int add_aliases(struct box_spec *spec, const struct parsed_mount *rows, size_t count,
+                       struct fail *ret_fail)
+{
+    int r = spec->workspace ? add_aliases_of(spec, spec->workspace, rows, count, ret_fail) : 0;
+    for (unsigned i = 0; r == 0 && i < spec->mount_count; i++) {
+        if (spec->mounts[i].writable) {
+            r = add_aliases_of(spec, spec->mounts[i].path, rows, count, ret_fail);
+        }
+    }
+    /* An alias has its own mount, and parts of that have aliases too. */
+    for (unsigned i = 0; r == 0 && i < spec->aliases.count; i++) {
+        r = add_aliases_of(spec, spec->aliases.at[i], rows, count, ret_fail);
+    }
+    return r;
+}
+
+int trust_read_aliases(struct box_spec *spec, char *mountinfo, struct fail *ret_fail)
+{
+    size_t most = 1;
+    for (const char *at = mountinfo; (at = strchr(at, '\n')); at++) {
+        most++;
+    }
+    struct parsed_mount *rows = calloc(most, sizeof *rows);
+    if (!rows) {
+        return fail_set(ret_fail, ENOMEM, "the mount table");
+    }
+    size_t count = 0;
+    while (parse_mount(&mountinfo, &rows[count])) {
+        count++;
+    }
+    trust_forget_aliases(spec);
+    int r = add_aliases(spec, rows, count, ret_fail);
+    free(rows);
+    return r;
+}
+
+int trust_read_mounts(char **ret_text, struct fail *ret_fail)
+{
+    defer_free char *text = malloc(MOUNTINFO_BYTES);
+    int r =
+        text ? fd_read_text_at(AT_FDCWD, "/proc/self/mountinfo", text, MOUNTINFO_BYTES) : -ENOMEM;
+    if (r < 0) {
+        return fail_set(ret_fail, -r, "the mount table");
+    }
+    *ret_text = take_ptr(text);
+    return 0;
+}
+
+int trust_find_aliases(struct box_spec *spec, struct fail *ret_fail)
+{
+    struct trust_place places[TRUST_PLACES];
+    if (trust_places(spec, places) == 0) {
+        return 0;
+    }
+    defer_free char *text = NULL;
+    int r = trust_read_mounts(&text, ret_fail);
+    return text ? trust_read_aliases(spec, text, ret_fail) : r;
+}
+
+void trust_forget_aliases(struct box_spec *spec)
+{
+    for (unsigned i = 0; i < spec->aliases.count; i++) {
+        free((void *)(uintptr_t)spec->aliases.at[i]);
+    }
+    spec->aliases.count = 0;
+}
+
+/* Programs, libraries and settings that other users, including root, run and read; with everything
+ * below. */
+static const char *const system_trees[] = {
+    "/bin",        "/boot",        "/etc",           "/lib",           "/lib32",
+    "/lib64",      "/libx32",      "/nix",           "/proc",          "/sbin",
+    "/sys",        "/usr/bin",     "/usr/lib",       "/usr/lib32",     "/usr/lib64",
+    "/usr/libx32", "/usr/libexec", "/usr/local/bin", "/usr/local/lib", "/usr/local/sbin",
+    "/usr/sbin",   "/run/systemd", "/var/spool",
+};
+
+/* Directories that hold such things beside users' data: a directory in them may be shared. */
+static const char *const system_directories[] = {
+    "/dev", "/home", "/opt", "/run", "/usr", "/usr/local", "/usr/share", "/var", "/var/lib",
+};
+
+static int refuse(struct fail *ret_fail, const char *flag, const char *path, const char *why)
+{
+    return fail_refuse(ret_fail, EPERM, "%s %s: %s", flag, path, why);
+}
+
+static void set_home(const char *home, char out[PATH_MAX])
+{
+    out[0] = '\0';
+    if (home && home[0] == '/' && (!realpath(home, out) || strcmp(out, "/") == 0)) {
+        out[0] = '\0';
+    }
+}
+
+/* Uses fgetpwent(3), which reads only this file: getpwuid(3) loads libraries, which a static
+ * program cannot do. */
+static void find_passwd_home(char out[PATH_MAX])
+{
+    defer_fclose FILE *file = fopen("/etc/passwd", "re");
+    const struct passwd *entry = NULL;
+    out[0] = '\0';
+    while (file && !out[0] && (entry = fgetpwent(file))) {
+        if (entry->pw_uid == geteuid()) {
+            set_home(entry->pw_dir, out);
+        }
+    }
+}
+
+void directory_find_homes(struct directory_homes *ret_homes)
+{
+    set_home(getenv("HOME"), ret_homes->paths[0]);
+    find_passwd_home(ret_homes->paths[1]);
+}
+
+int directory_find(const char *flag, const char *dir, char path[PATH_MAX], struct stat *ret_stat,
+                   struct fail *ret_fail)
+{
+    char below[PATH_MAX];
+    char home[PATH_MAX];
+    set_home(getenv("HOME"), home);
+    bool in_home = dir[0] == '~' && (dir[1] == '/' || dir[1] == '\0') && home[0];
+    if (snprintf(below, sizeof below, "%s%s", in_home ? home : "", dir + in_home) >= PATH_MAX) {
+        return fail_set(ret_fail, ENAMETOOLONG, "%s", flag);
+    }
+    if (!realpath(below, path) || stat(path, ret_stat) < 0) {
+        return fail_set(ret_fail, errno, "%s %s", flag, dir);
+    }
+    return S_ISDIR(ret_stat->st_mode) ? 0 : fail_set(ret_fail, ENOTDIR, "%s %s", flag, dir);
+}
+
+int directory_find_new(const char *flag, const char *dir, char path[PATH_MAX],
+                       struct fail *ret_fail)
+{
+    char parent[PATH_MAX];
+    struct stat st;
+    struct fail missing = {};
+    size_t size = strlen(dir);
+    while (size > 1 && dir[size - 1] == '/') {
+        size--;
+    }
+    if (directory_find(flag, dir, path, &st, &missing) == 0) {
+        return 0;
+    }
+    (void)snprintf(parent, sizeof parent, "%.*s", (int)size, dir);
+    char *slash = strrchr(parent, '/');
+    const char *name = dir + (slash ? slash - parent + 1 : 0);
+    if (slash) {
+        slash[slash == parent] = '\0';
+    }
+    if (missing.code != ENOENT || size >= sizeof parent ||
+        directory_find(flag, slash ? parent : ".", path, &st, ret_fail) < 0) {
+        *ret_fail = missing;
+        return -EINVAL;
+    }
+    size_t used = strlen(path);
+    int length = snprintf(path + used, PATH_MAX - used, "%s%.*s", used > 1 ? "/" : "",
+                          (int)(size - (size_t)(name - dir)), name);
+    return (size_t)length < PATH_MAX - used ? 0 : fail_set(ret_fail, ENAMETOOLONG, "%s", flag);
+}
+
+static bool is_same(const char *path, const char *other)
+{
+    struct stat a;
+    struct stat b;
+    return other[0] && stat(path, &a) == 0 && stat(other, &b) == 0 && a.st_dev == b.st_dev &&
+           a.st_ino == b.st_ino;
+}
+
+static bool is_one_of(const char *path, const struct directory_homes *homes)
+{
+    return is_same(path, homes->paths[0]) || is_same(path, homes->paths[1]);
+}
+
+bool directory_is_home(const char *path)
+{
+    struct directory_homes homes;
+    directory_find_homes(&homes);
+    return is_one_of(path, &homes);
+}
+
+/* Also true for another path of a system directory, or of a directory that contains one. */
+static bool is_system(const char *path)
+{
+    for (unsigned i = 0; i < sizeof system_trees / sizeof *system_trees; i++) {
+        if (overlap_between(path, system_trees[i])) {
+            return true;
+        }
+    }
+    for (unsigned i = 0; i < sizeof system_directories / sizeof *system_directories; i++) {
+        if (overlap_enters(system_directories[i], path)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether the server has made it: see workspace/store.c. */
+static bool is_store(const char *path)
+{
+    enum { DIGITS = 16 };
+    const char *name = strrchr(path, '/') + 1;
+    char inner[PATH_MAX];
+    struct stat st;
+    return strlen(name) == DIGITS && strspn(name, "0123456789abcdef") == DIGITS &&
+           snprintf(inner, sizeof inner, "%s/layers", path) < PATH_MAX && lstat(inner, &st) == 0 &&
+           S_ISDIR(st.st_mode) && snprintf(inner, sizeof inner, "%s/workspace", path) < PATH_MAX &&
+           lstat(inner, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+static bool lies_in_store(const char *path)
+{
+    char above[PATH_MAX];
+    (void)snprintf(above, sizeof above, "%s", path);
+    while (above[0]) {
+        if (is_store(above)) {
+            return true;
+        }
+        *strrchr(above, '/') = '\0';
+    }
+    return false;
+}
+
+static bool holds_store(const char *path)
+{
+    defer_closedir DIR *directory = opendir(path);
+    const struct dirent *entry = NULL;
+    char inner[PATH_MAX];
+    while (directory && (entry = readdir(directory))) {
+        if (entry->d_type != DT_REG &&
+            snprintf(inner, sizeof inner, "%s/%s", path, entry->d_name) < PATH_MAX &&
+            is_store(inner)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int directory_check_stores(const char *flag, const char *path, struct fail *ret_fail)
+{
+    return lies_in_store(path) || holds_store(path)
+               ? refuse(ret_fail, flag, path,
+                        "a server keeps the changes of another workspace there (--cow-store); name "
+                        "another directory")
+               : 0;
+}
+
+int directory_check(const char *flag, const char *path, bool writable, struct fail *ret_fail)
+{
+    struct directory_homes homes;
+    directory_find_homes(&homes);
+    bool is_home = is_one_of(path, &homes);
+    if (is_same(path, "/")) {
+        return refuse(ret_fail, flag, path,
+                      "it is the whole file system; name the directory with the data");
+    }
+    if (is_home && writable) {
+        return refuse(
+            ret_fail, flag, path,
+            "it is the home directory, with keys, passwords and programs; name a directory in it");
+    }
+    for (unsigned i = 0; i < 2 && !is_home; i++) {
+        if (homes.paths[i][0] && overlap_enters(homes.paths[i], path)) {
+            return refuse(ret_fail, flag, path,
+                          "it contains the home directory; name the directory with the data");
+        }
+    }
+    if (writable && is_system(path)) {
+        return refuse(ret_fail, flag, path,
+                      "the system runs from it, and code could change it; name a directory that "
+                      "holds only data");
+    }
+    return 0;
+}
 
 enum { SYMLINKS_MOST = 40 }; /* the kernel's limit, path_resolution(7) */
 

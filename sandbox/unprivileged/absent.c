@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stddef.h>
 
-#include "sandbox/unprivileged/scratch.h"
+#include "sandbox/scratch.h"
 #include "sandbox/unprivileged/unprivileged.h"
 
 plan_add_fn level_plan(const struct box_spec *)

@@ -14,7 +14,6 @@
 #include "sandbox/host/host_facts.h"
 #include "sandbox/host/python.h"
 #include "sandbox/plan/plan.h"
-#include "sandbox/plan/plan_parts.h"
 #include "sandbox/policy/filter.h"
 #include "sandbox/policy/filter_parts.h"
 #include "sandbox/policy/landlock.h"

@@ -8,7 +8,7 @@
  * The names of the second part act when the user starts git, a package manager, Python or an editor
  * that asks, or a service runs them after a push; or they have a star. Code may write them.
  *
- * With --cow a change of any of them is applied only if it is named (refused.h).
+ * With --cow a change of any of them is applied only if it is named (protected.h).
  *
  * Not in the table is what somebody runs by its own name (Makefile, package.json), and data or text
  * for a model: .env, .python-version, README, CLAUDE.md, AGENTS.md, .cursorrules. A shell's own
@@ -24,10 +24,8 @@
 #include "base/path.h"
 #include "base/utf8.h"
 #include "base/word.h"
-#include "sandbox/spec/spec.h"
 #include "sandbox/types.h"
 #include "sandbox/workspace/protected.h"
-#include "sandbox/workspace/refused.h"
 
 static const char *const rows[] = {
     /* git, which editors and prompts run: hooks; fsmonitor, pager and filters; where else to find
@@ -231,33 +229,13 @@ static bool is_row(const char *path, const char *row)
     return false;
 }
 
-/* Resolves "." and ".." as if there were no symlinks. */
-static void straighten(const char *path, char out[LIMIT_PATH_BYTES])
-{
-    size_t used = 0;
-    while (*path) {
-        path += strspn(path, "/");
-        size_t size = strcspn(path, "/");
-        if (size == 2 && memcmp(path, "..", 2) == 0) {
-            while (used > 0 && out[--used] != '/') {
-            }
-        } else if (size > 0 && !(size == 1 && *path == '.') && used + size + 2 < LIMIT_PATH_BYTES) {
-            out[used++] = '/';
-            memcpy(out + used, path, size);
-            used += size;
-        }
-        path += size;
-    }
-    out[used] = '\0';
-}
-
 const char *box_protected_path(const struct box_spec *spec, const char *path)
 {
     char straight[LIMIT_PATH_BYTES];
     char work[LIMIT_PATH_BYTES];
     const char *at = straight;
-    straighten(path, straight);
-    straighten(spec->paths.work, work);
+    path_fold(path, straight);
+    path_fold(spec->paths.work, work);
     if (*path == '/') {
         const char *rest = path_behind(straight, work);
         at = rest ? rest : "";

@@ -3,11 +3,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buf.h"
+#include "sandbox/types.h"
+
+struct box_spec;
+
 /* Names in a workspace that make programs outside the sandbox (MCP clients, editors, git, shells)
  * execute something while they run, without anybody starting it. Code may only read them, and files
  * whose other names (hard links) may lie outside. names.c has the table. */
-
-struct box_spec;
 
 /* What --allow-write permits: bit i is row i of the table, the last bit hard-linked files. */
 enum { PROTECTED_ROWS = 63, PROTECTED_LINKS = 63 };
@@ -85,3 +88,61 @@ bool box_protected_is_elsewhere(const struct box_spec *spec,
  * directory. Returns whether there is any change. */
 bool box_protected_news(const struct box_spec *spec, struct box_protected_watch *watch, char *text,
                         size_t size);
+
+/* Names in the changes of a workspace that are applied to the user's directory only if the model
+ * asks for them by name: programs run these files by themselves, or what they name (protected.h),
+ * or a service runs them after a push. */
+
+/* Of one directory of the user's: box_changes_find_rules(), refused_rules_done(). */
+struct refused_rules {
+    unsigned flags; /* enum refused_flags */
+    /* Each with its NUL: what protected names in the directory lead to, that is targets of
+     * symlinks, core.hooksPath, included files. A change there needs its name as those names do. */
+    struct buf targets;
+};
+
+void refused_rules_done(struct refused_rules *rules);
+
+enum refused_flags {
+    REFUSED_HOME = 1, /* the directory is a home directory: each file with a dot in its top */
+    REFUSED_BARE = 2, /* the path lies in a git repository without .git: HEAD, objects, refs */
+};
+
+struct refused {
+    const char *row; /* ".git", "*.pth" */
+    size_t size;     /* bytes of the path that are to be named */
+};
+
+/* Whether a changed path (relative, normal) is refused, where the model has asked for these named
+ * paths (as the changed one; "" is the whole directory). A path opens a row if it is the row's
+ * name or lies in it; all of .git can be named, and nothing in it. Compares names as a file system
+ * might that ignores case. is_bare: REFUSED_BARE holds for this path. */
+bool refused_find(const struct refused_rules *rules, const char *path, bool is_bare,
+                  const char *const *named, size_t named_count, struct refused *ret);
+
+/* Whether path is in or is `parent`. */
+bool refused_is_in(const char *path, const char *parent);
+
+/* At a sandbox's start, finds protected names and hard-linked files in a directory that code will
+ * be able to write to, and makes them read-only there. For the child between clone and execve: no
+ * heap. */
+
+/* A directory that code can write to. */
+struct protect_root {
+    const char *path; /* its path at this moment */
+    const char *host; /* absolute; the path for programs outside */
+};
+enum { PROTECT_ROOTS = BOX_MOUNTS + 1 };
+
+/* Walks the first of roots; symlinks and settings in it may lead to the others. open: bits of
+ * --allow-write. mounts: false: only counts. Adds to found, except found->rows, which are those of
+ * this directory. Skips names that vanish meanwhile, and follows symlinks only from a protected
+ * name. 0, or -1 with errno: an existing name could not be made read-only. */
+[[nodiscard]] int protect_directory(const struct protect_root *roots, unsigned root_count,
+                                    uint64_t open, bool mounts, struct box_protected *found);
+
+typedef void (*protect_find_fn)(void *arg, const char *path);
+/* Reports, for the server, what would be read-only in a directory of the user's: protected names in
+ * its top directory, their targets, and what git's configuration refers to, there or not. Paths are
+ * relative to it and borrowed. */
+void protect_find(const char *directory, protect_find_fn fn, void *arg);

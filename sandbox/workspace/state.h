@@ -7,7 +7,6 @@
 #include <time.h>
 
 #include "sandbox/workspace/protected.h"
-#include "sandbox/workspace/walk.h"
 
 /* The table behind protected.h, for sandbox/ only. Safe between clone and execve. */
 

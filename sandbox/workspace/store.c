@@ -11,19 +11,10 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/own.h"
 #include "sandbox/types.h"
-
-/* FNV-1a. Not against attackers: the file "workspace" tells two paths with one hash apart. */
-static uint64_t hash(const char *text)
-{
-    uint64_t sum = 0xcbf29ce484222325ULL;
-    for (; *text; text++) {
-        sum = (sum ^ (unsigned char)*text) * 0x100000001b3ULL;
-    }
-    return sum;
-}
 
 /* Opens a directory of our own, made where it is missing. Returns a descriptor or -errno. */
 static int open_own(int at_fd, const char *name)
@@ -61,7 +52,9 @@ static int fill(const struct box_spec *spec, struct box_store *store, struct fai
 {
     char name[32];
     const char *parent = spec->cow_store;
-    (void)snprintf(name, sizeof name, "%016" PRIx64, hash(spec->workspace));
+    /* The file "workspace" tells two paths with one hash apart. */
+    (void)snprintf(name, sizeof name, "%016" PRIx64,
+                   hash_fnv(HASH_FNV, spec->workspace, strlen(spec->workspace)));
     if (snprintf(store->path, sizeof store->path, "%s/%s", parent, name) >= PATH_MAX ||
         snprintf(store->layers, sizeof store->layers, "%s/%s/layers", parent, name) >= PATH_MAX) {
         return fail_set(ret_fail, ENAMETOOLONG, "--cow-store");

@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 
 #include "base/buf.h"
-#include "base/quote.h"
+#include "base/word.h"
 #include "sandbox/programs/keeper/patch.h"
 #include "tests/fuzz/fuzz.h"
 

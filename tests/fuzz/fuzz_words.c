@@ -14,8 +14,8 @@
 #include "tests/fuzz/fuzz.h"
 #include "tools/install/install_text.h"
 #include "tools/install/requirement.h"
-#include "tools/run/outcome.h"
 #include "tools/run/result.h"
+#include "tools/run/run.h"
 
 enum { FIELDS = 64, SIGNS = 9 };
 static const char signs[SIGNS + 1] = "|[](),;:\n";

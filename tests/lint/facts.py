@@ -9,7 +9,7 @@ import re
 import sys
 
 TABLE = "tools/run/facts.h"
-TEXTS = {"tools/run/run_text.c": "", "tools/jobs/jobs.c": "/* --- what results say of jobs --- */"}  # in the part of this name
+TEXTS = {"tools/run/run.c": "what results say of a run", "tools/jobs/jobs.c": "what results say of jobs"}  # in the part of this name
 SCHEMA, PAGE = "schema/run_python.output.json", "docs/RESULTS.md"
 HEAD = "| the status line says | `--structured`, the record | what it means |\n| --- | --- | --- |\n"
 STRING = r'"(?:\\.|[^"\\])*"'
@@ -74,7 +74,7 @@ def unsaid(root, page):
     """What the code writes into status lines beside the facts, and the page does not have."""
     page = page.replace("\\|", "|")
     for name, part in TEXTS.items():
-        code = (root / name).read_text().split(part, 1)[1].split("/* --- the calls")[0] if part else (root / name).read_text()
+        code = (root / name).read_text().split(f"/* --- {part} --- */")[1].split("/* --- ")[0]
         code = re.sub(r"/\*.*?\*/|^#.*?$", "", code, flags=re.S | re.M)
         for found in re.findall(rf"{STRING}(?:\s*{STRING})*", code):
             text = strings(found).strip(" |;,\n")

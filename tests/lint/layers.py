@@ -31,7 +31,7 @@ PROGRAM = {
                                        "sandbox/types.h", *more)
     for directory, more in {
         "apply": (),
-        "cleanup": ("sandbox/limits/cgroup_stale.h",),
+        "cleanup": ("sandbox/limits/cgroup.h",),
         "common": ("sandbox/checkpoint_policy.h",),
         "init": (),
         "keeper": (),

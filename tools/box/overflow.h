@@ -5,7 +5,7 @@
 
 #include "base/buf.h"
 #include "base/limits.h"
-#include "tools/box/server_sandbox.h"
+#include "tools/box/tool.h"
 
 /* An output that is too long for a result, or whose result is never sent, in a file in the sandbox
  * that code can read and not write. read_file reads it in ranges. Init creates the file. Output

@@ -1,9 +1,10 @@
-#include "tools/box/server_sandbox.h"
+#include "tools/box/tool.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 #include "base/buf.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/loop.h"
 
@@ -16,7 +17,6 @@ struct server_box {
     struct box_protected_watch watch;
     bool protection_reported;
     struct server_box_waiter *waiters; /* in order */
-    struct server_box_waiter **waiters_end;
     unsigned round;
     bool was_ready;             /* box has been ready */
     bool ending;                /* starts no sandbox any more */
@@ -91,7 +91,6 @@ int server_box_new(struct loop *loop, const struct box_spec *spec, egress_event_
     server_box->spec = spec;
     server_box->on_refused = on_refused;
     server_box->refused_arg = arg;
-    server_box->waiters_end = &server_box->waiters;
     server_box->watch.dir_fd = -1;
     if (spec->packages) {
         struct fail fail = {};
@@ -159,25 +158,16 @@ void server_box_wait(struct server_box *server_box, struct server_box_waiter *wa
     }
     *waiter = (struct server_box_waiter){
         .server_box = server_box, .round = server_box->round, .fn = fn, .arg = arg};
-    *server_box->waiters_end = waiter;
-    server_box->waiters_end = &waiter->next;
+    list_append(&server_box->waiters, waiter);
     server_box_warm_up(server_box);
 }
 
 void server_box_wait_cancel(struct server_box_waiter *waiter)
 {
-    if (!waiter->server_box) {
-        return;
+    if (waiter->server_box) {
+        list_remove(&waiter->server_box->waiters, waiter);
+        waiter->server_box = NULL;
     }
-    struct server_box_waiter **at = &waiter->server_box->waiters;
-    while (*at != waiter) {
-        at = &(*at)->next;
-    }
-    *at = waiter->next;
-    if (waiter->server_box->waiters_end == &waiter->next) {
-        waiter->server_box->waiters_end = at;
-    }
-    waiter->server_box = NULL;
 }
 
 struct box *server_box_get(const struct server_box *server_box)

@@ -8,7 +8,6 @@
 #include "base/own.h"
 #include "rpc/call.h"
 #include "tools/box/overflow.h"
-#include "tools/box/server_sandbox.h"
 #include "tools/box/tool.h"
 #include "tools/changes/paths.h"
 #include "tools/changes/text.h"

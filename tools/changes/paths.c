@@ -12,7 +12,6 @@
 #include "base/limits.h"
 #include "base/own.h"
 #include "base/path.h"
-#include "base/quote.h"
 #include "base/word.h"
 #include "sandbox/sandbox.h"
 #include "tools/content/mounts.h"

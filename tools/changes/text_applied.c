@@ -5,7 +5,7 @@
 
 #include "base/limits.h"
 #include "base/own.h"
-#include "base/quote.h"
+#include "base/word.h"
 #include "tools/changes/text.h"
 
 /* A name that has to be named, with its NUL and padding. */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/hash.h"
 #include "base/limits.h"
 #include "rpc/conn.h"
 #include "rpc/text.h"
@@ -24,17 +25,6 @@ struct views {
     unsigned reviews;             /* that there were */
     json_t *parts[LIMIT_REVIEWS]; /* of the last ones; owned; NULL: none */
 };
-
-/* FNV-1a of 64 bits, which a page computes in one line. */
-#define HASH_START 0xcbf29ce484222325U
-
-static uint64_t hash(uint64_t before, const char *bytes, size_t size)
-{
-    for (size_t i = 0; i < size; i++) {
-        before = (before ^ (unsigned char)bytes[i]) * 0x100000001b3U;
-    }
-    return before;
-}
 
 struct views *views_new(enum tools_ui ui)
 {
@@ -91,7 +81,7 @@ static bool has_page(struct views *views)
             return false;
         }
         (void)snprintf(views->uri, sizeof views->uri, "ui://sandpiper/result-%08" PRIx32,
-                       (uint32_t)hash(HASH_START, buf_bytes(page), buf_size(page)));
+                       (uint32_t)hash_fnv(HASH_FNV, buf_bytes(page), buf_size(page)));
     }
     return true;
 }
@@ -135,8 +125,8 @@ static uint64_t key_of(const json_t *arguments, const json_t *content)
     while (size > 0 && strchr(" \t\r\n", bytes[size - 1])) {
         size--;
     }
-    uint64_t key = hash(HASH_START, json_string_value(code), json_string_length(code));
-    return hash(hash(key, "", 1), bytes, size);
+    uint64_t key = hash_fnv(HASH_FNV, json_string_value(code), json_string_length(code));
+    return hash_fnv(hash_fnv(key, "", 1), bytes, size);
 }
 
 void views_keep(struct views *views, const json_t *arguments, const json_t *content,

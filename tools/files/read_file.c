@@ -25,7 +25,7 @@
 #include "tools/files/path.h"
 #include "tools/files/read_text.h"
 #include "tools/order/order.h"
-#include "tools/run/recorded.h"
+#include "tools/run/result.h"
 
 struct library_op {
     struct rpc_call *call; /* cancelled or not, it ends soon by itself */

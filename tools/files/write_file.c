@@ -8,10 +8,10 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/hash.h"
 #include "base/limits.h"
 #include "base/loop.h"
 #include "base/own.h"
-#include "base/sha256.h"
 #include "base/utf8.h"
 #include "base/word.h"
 #include "rpc/call.h"

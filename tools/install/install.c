@@ -27,7 +27,7 @@
 #include "base/word.h"
 #include "guest/guest.h"
 #include "tools/box/overflow.h"
-#include "tools/box/server_sandbox.h"
+#include "tools/box/tool.h"
 #include "tools/install/install_request.h"
 #include "tools/install/requirement.h"
 

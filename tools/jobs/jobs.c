@@ -4,30 +4,69 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
 
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/list.h"
 #include "base/loop.h"
 #include "base/own.h"
 #include "base/word.h"
+#include "record/record.h"
 #include "rpc/call.h"
+#include "rpc/conn.h"
 #include "tools/box/tool.h"
 #include "tools/content/content.h"
-#include "tools/jobs/jobs_internal.h"
-#include "tools/run/recorded.h"
+#include "tools/content/magic.h"
+#include "tools/content/mounts.h"
 #include "tools/run/result.h"
 #include "tools/session/session.h"
+
+struct job {
+    struct job *next;
+    struct jobs *owner;
+    struct run *run;
+    struct job_wait *waits;
+    json_t *images; /* content blocks of its figures, in which more come until it has ended */
+    struct {
+        const char *path; /* of those of the run, the one that is read */
+        unsigned count;
+        size_t bytes;
+    } read;
+    uint64_t ended_ns; /* 0: no result can be sent yet */
+    bool at_once;      /* it becomes a job as soon as it has begun */
+    bool returned;     /* by the session; what is left is to read files */
+    bool reported;     /* a result has said that it ended */
+    bool fetched;      /* a call has had its result */
+    bool unread;       /* no result has had what it printed before it became a job */
+    struct {
+        char id[56]; /* "job-3-" and 32 hexadecimal digits, which nobody can guess; empty: none */
+        uint64_t created_ns;
+        uint64_t created_ms; /* the same moment, since 1970 */
+        bool asks;           /* its client can ask the user, when it asks for the task */
+    } task;
+};
+
+/* A call that waits for a run. */
+struct job_wait {
+    struct tool_work work;
+    struct job_wait *next;
+    struct job *job;
+    struct rpc_call *call;
+    struct loop_timer heartbeat; /* with a progress token */
+    struct loop_timer over;
+    uint64_t until_ns; /* when it is over at the latest; 0: never */
+    uint64_t asks_ns;  /* since when the user is asked through it */
+    bool is_for_task;  /* it becomes one sooner */
+};
 
 #define FOREVER UINT64_MAX
 enum { ALMOST_MS = 5000 };
 
-void jobs_init(struct jobs *jobs, struct tools *tools, const struct jobs_hooks *hooks)
-{
-    *jobs = (struct jobs){.tools = tools, .hooks = hooks};
-}
-
-void job_free(struct job *job)
+/* No call may wait for it. */
+static void job_free(struct job *job)
 {
     list_remove(&job->owner->list, job);
     run_free(job->run);
@@ -58,11 +97,7 @@ static unsigned jobs_count_running(const struct jobs *jobs)
 
 static struct job *jobs_find(const struct jobs *jobs, unsigned number)
 {
-    struct job *job = jobs->list;
-    while (job && (number == 0 || job->run->job != number)) {
-        job = job->next;
-    }
-    return job;
+    return list_find(jobs->list, job, number > 0 && job->run->job == number);
 }
 
 uint64_t jobs_quiet_ms(const struct jobs *jobs)
@@ -85,7 +120,7 @@ uint64_t jobs_wait_ms(const struct tools *tools, const json_t *arguments)
 
 /* --- what results say of jobs --- */
 
-unsigned job_seconds(const struct job *job)
+static unsigned job_seconds(const struct job *job)
 {
     const struct run *run = job->run;
     uint64_t ns = job->returned         ? run->end.duration_ns
@@ -163,17 +198,6 @@ static int append_status(const struct job *job, struct buf *text)
     return buf_append_text(text, "]");
 }
 
-/* No further job may begin. */
-static void refuse_another(const struct jobs *jobs, struct rpc_call *call)
-{
-    OWNED(buf_done) struct buf running = BUF_EMPTY;
-    append_running(jobs, &running);
-    content_refuse(call,
-                   "[not run: %s | that is the limit (--jobs): stop one, or wait for its end: "
-                   "{\"job\": N}]",
-                   buf_text(&running));
-}
-
 /* There is no such job: lists those there are. */
 static void refuse_number(const struct jobs *jobs, struct rpc_call *call, uint64_t number)
 {
@@ -202,7 +226,8 @@ static void refuse_number(const struct jobs *jobs, struct rpc_call *call, uint64
     content_result(call, buf_bytes(&text), buf_size(&text), /* is_error= */ true);
 }
 
-void job_describe_step(const struct job *job, char *text, size_t size)
+/* Appends what the run waits for, or the last line that it printed, after ": ". */
+static void job_describe_step(const struct job *job, char *text, size_t size)
 {
     const struct run *run = job->run;
     char line[200];
@@ -214,9 +239,10 @@ void job_describe_step(const struct job *job, char *text, size_t size)
     (void)snprintf(text, size, "%s%s", doing[0] ? ": " : "", doing);
 }
 
-/* --- the calls that wait --- */
+/* --- results of calls that wait --- */
 
-struct rpc_call *job_wait_end(struct job_wait *wait)
+/* The call no longer waits: returns it, to be ended. */
+static struct rpc_call *job_wait_end(struct job_wait *wait)
 {
     struct rpc_call *call = wait->call;
     list_remove(&wait->job->waits, wait);
@@ -227,7 +253,9 @@ struct rpc_call *job_wait_end(struct job_wait *wait)
     return call;
 }
 
-void job_send(struct job *job, struct rpc_call *call, const char *first)
+/* Ends the call with the result of a job that has ended: the first time with what it has printed
+ * since the last result about it, later with all output. first: what comes before it. */
+static void job_send(struct job *job, struct rpc_call *call, const char *first)
 {
     OWNED(buf_done) struct buf ended = BUF_EMPTY;
     (void)buf_append_text(&ended, first);
@@ -256,6 +284,323 @@ static void job_send_running(struct job *job, struct rpc_call *call, const struc
     }
     result_send_running(call, job->run, printed, buf_text(&status), buf_text(&ended));
 }
+
+/* --- the end of a run ---
+ *
+ * job_returned() waits for init to complete the overflow file if there is one,
+ * job_read_images() for init to open each image, and job_end() sends the results. */
+
+enum { PROTECTED_NEWS_BYTES = 256, PROTECTED_NOTE_MOST = 599 };
+
+static void jobs_trim(struct jobs *jobs)
+{
+    struct job *oldest = NULL;
+    unsigned ended = 0;
+    for (struct job *job = jobs->list; job; job = job->next) {
+        if (job->run->job > 0 && job->ended_ns > 0) {
+            ended++;
+            oldest = oldest && oldest->ended_ns <= job->ended_ns ? oldest : job;
+        }
+    }
+    if (ended > JOBS_KEPT) {
+        job_free(oldest);
+    }
+}
+
+static void job_end(struct job *job)
+{
+    struct jobs *jobs = job->owner;
+    unsigned number = job->run->job;
+    job->ended_ns = clock_now_ns();
+    run_end_line(job->run);
+    recorded_result(job->run, job->images);
+    const char *news = record_take_news(jobs->tools->config.record);
+    if (news[0]) {
+        run_add(job->run, RUN_NOTES, news, strlen(news));
+    }
+    bool fetched = false;
+    while (job->waits) {
+        fetched = fetched || !rpc_call_cancelled(job->waits->call);
+        job_send(job, job_wait_end(job->waits), "");
+    }
+    job->fetched = fetched;
+    if (number == 0) {
+        job_free(job);
+        return;
+    }
+    jobs->moved_ns = job->ended_ns;
+    jobs_trim(jobs);
+    jobs->hooks->ended(jobs->tools->orders, number);
+}
+
+/* The file may be replaced or grow while it is read: it is never trusted to be what it was. */
+static void take_image(struct job *job, int fd, uint64_t size)
+{
+    OWNED(buf_done) struct buf content = BUF_EMPTY;
+    if (size > LIMIT_IMAGES_BYTES - job->read.bytes ||
+        content_read(fd, 0, (size_t)size, &content) < 0) {
+        return;
+    }
+    size_t have = buf_size(&content);
+    const char *mime = content_image_type(buf_bytes(&content), have);
+    if (!content_image_fits(buf_bytes(&content), have)) {
+        /* A client that was sent it could refuse the whole conversation. */
+        if (mime && !magic_is_whole(buf_bytes(&content), have)) {
+            OWNED(buf_done) struct buf text = BUF_EMPTY;
+            buf_append_text(&text, "[");
+            word_append(&text, job->read.path, strlen(job->read.path));
+            buf_append_text(&text, " is incomplete or damaged, so it is not shown]\n");
+            job->read.count++;
+            (void)json_array_append_new(job->images,
+                                        content_text(buf_bytes(&text), buf_size(&text)));
+        }
+        return;
+    }
+    job->read.bytes += have;
+    job->read.count++;
+    (void)json_array_append_new(job->images, content_image(buf_bytes(&content), have, mime));
+}
+
+static void job_read_images(struct job *job);
+
+static void image_opened(void *arg, const struct wire_reply *reply, int fds[WIRE_FDS])
+{
+    struct job *job = arg;
+    if (!reply->error && S_ISREG(reply->file.mode)) {
+        take_image(job, fds[0], reply->file.size_bytes);
+    }
+    job_read_images(job);
+}
+
+/* Skips what is missing, too large or not an image, names what is damaged, and bounds the number
+ * and bytes of the others. */
+static void job_read_images(struct job *job)
+{
+    const char *next =
+        job->run->cancelled ? NULL : run_next_item(job->run, RUN_IMAGES, job->read.path);
+    if (next && job->images && job->read.count < LIMIT_IMAGES) {
+        job->read.path = next;
+        server_box_open_file(job->owner->tools->server_box, next, image_opened, job);
+    } else {
+        job_end(job);
+    }
+}
+
+static void job_take_file(void *arg, const char *path, uint64_t size)
+{
+    struct job *job = arg;
+    struct run *run = job->run;
+    struct output *outputs[] = {&run->output, &run->errors};
+    uint64_t total = run->output.total + run->errors.total;
+    bool whole = size >= total;
+    run->overflow = NULL;
+    for (unsigned i = 0; path && i < 2; i++) {
+        (void)snprintf(outputs[i]->file, sizeof outputs[i]->file, "%s", path);
+        outputs[i]->file_size = whole ? outputs[i]->total : size;
+    }
+    if (path && whole) {
+        (void)snprintf(run->news.file, sizeof run->news.file, "%s", path);
+        run->news.file_size = total;
+    }
+    job_read_images(job);
+}
+
+/* The client gets the instructions before there is a sandbox. The first result therefore reports
+ * protections that the self-test found degraded later. */
+static void report_degraded(struct tools *tools, struct run *run)
+{
+    unsigned degraded = box_report_degraded(server_box_report(tools->server_box));
+    degraded = degraded & ~tools->degraded_reported ? degraded : 0; /* all in one list */
+    for (unsigned i = 0; degraded && i < BOX_PROTECTION_COUNT; i++) {
+        if (degraded & 1U << i) {
+            const char *before = run_fact(run, RUN_DEGRADED);
+            run_addf(run, RUN_DEGRADED, "%s%s%s", before, before[0] ? ", " : "",
+                     box_protection_name((enum box_protection)i));
+        }
+    }
+    tools->degraded_reported |= degraded;
+}
+
+/* Code does not know the host's paths of the user's directories, and a model may have used one. */
+static void explain_paths(const struct tools *tools, struct run *run)
+{
+    char hint[2 * WORD_BYTES + 64];
+    const struct run_text *type = &run->facts[RUN_ERROR_TYPE];
+    const struct run_text *message = &run->facts[RUN_ERROR_MESSAGE];
+    if (run->end.outcome == RUN_ERROR && type->data && message->data &&
+        strcmp(type->data, "FileNotFoundError") == 0 &&
+        data_explain(tools->config.spec, message->data, hint, sizeof hint)) {
+        run_add(run, RUN_HINT, hint, strlen(hint));
+    }
+}
+
+/* arg: the job, whose run the session has returned: what is left is to read files. */
+static void job_returned(void *arg, struct run *run)
+{
+    struct job *job = arg;
+    struct tools *tools = job->owner->tools;
+    job->returned = true;
+    for (struct job_wait *wait = job->waits; wait; wait = wait->next) {
+        loop_timer_disarm(&wait->heartbeat);
+        loop_timer_disarm(&wait->over);
+        rpc_call_set_data(wait->call, NULL); /* nothing is left to cancel */
+        job->owner->hooks->has_cell(tools->orders, wait->call, run->cell);
+    }
+    if (run->end.outcome == RUN_REFUSED) {
+        job_end(job);
+        return;
+    }
+    explain_paths(tools, run);
+    if (!run->cancelled) {
+        report_degraded(tools, run);
+        OWNED(buf_done) struct buf note = BUF_EMPTY;
+        char news[PROTECTED_NEWS_BYTES];
+        server_box_protection(tools->server_box, &note);
+        run_addf(run, RUN_PROTECTED_NOTE, "%.*s", PROTECTED_NOTE_MOST, buf_text(&note));
+        server_box_protected_news(tools->server_box, news, sizeof news);
+        run_addf(run, RUN_PROTECTED_NEWS, "%s", news);
+        job->owner->hooks->returned(tools, job->waits ? job->waits->call : NULL, run);
+    }
+    job->images = json_array();
+    if (run->overflow) {
+        overflow_finish(run->overflow, job_take_file, job);
+    } else {
+        job_read_images(job);
+    }
+}
+
+/* --- tasks --- */
+
+static struct job *find(const struct jobs *jobs, const char *id)
+{
+    return list_find(jobs->list, job, id[0] && strcmp(job->task.id, id) == 0);
+}
+
+/* "job 1, 12 s: "epoch 3""; "job 1 ended after 93 s: ok"; the status line of one that was stopped.
+ */
+static void describe(const struct job *job, struct buf *text)
+{
+    const struct run *run = job->run;
+    char step[sizeof run->doing + 8];
+    if (job->ended_ns == 0) {
+        job_describe_step(job, step, sizeof step);
+        (void)buf_appendf(text, "job %u, %u s%s", run->job, job_seconds(job),
+                          run->stop ? ": stopping" : step);
+    } else if (run->end.outcome == RUN_STOPPED) {
+        (void)run_compose_status(run, text);
+    } else {
+        (void)buf_appendf(text, "job %u ended after %u s: ", run->job, job_seconds(job));
+        (void)run_append_outcome(run, text);
+    }
+}
+
+/* text: keeps what ret_task points to. */
+static void make_task(const struct job *job, struct buf *text, struct rpc_task *ret_task)
+{
+    uint64_t at_ns = job->ended_ns > 0 ? job->ended_ns : clock_now_ns();
+    describe(job, text);
+    *ret_task = (struct rpc_task){
+        .id = job->task.id,
+        .message = buf_text(text),
+        .status = job->ended_ns == 0                     ? RPC_TASK_WORKING
+                  : job->run->end.outcome == RUN_STOPPED ? RPC_TASK_CANCELLED
+                                                         : RPC_TASK_COMPLETED,
+        .created_ms = job->task.created_ms,
+        .updated_ms = job->task.created_ms + (at_ns - job->task.created_ns) / CLOCK_NS_PER_MS,
+        .ttl_ms = job->run->request.timeout_ms + LIMIT_TASK_MS,
+    };
+}
+
+/* Gives the job an id unless it has one. Returns false when there are no random numbers. */
+static bool job_name(struct job *job)
+{
+    unsigned char random[16];
+    if (job->task.id[0]) {
+        return true;
+    }
+    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random) {
+        return false;
+    }
+    size_t at = (size_t)snprintf(job->task.id, sizeof job->task.id, "job-%u-", job->run->job);
+    for (size_t i = 0; i < sizeof random; i++, at += 2) {
+        (void)snprintf(job->task.id + at, 3, "%02x", random[i]);
+    }
+    return true;
+}
+
+unsigned jobs_number_of(const struct jobs *jobs, const char *state)
+{
+    const struct job *job = find(jobs, state);
+    return job ? job->run->job : 0;
+}
+
+/* Makes a task of a job, and ends the call with it. Returns false, having done nothing, when there
+ * are no random numbers. */
+static bool task_begin(struct job *job, struct rpc_call *call)
+{
+    OWNED(buf_done) struct buf text = BUF_EMPTY;
+    struct rpc_task task;
+    if (!job_name(job)) {
+        return false;
+    }
+    job->task.created_ns = clock_now_ns();
+    job->task.created_ms = (uint64_t)clock_wall_ns() / CLOCK_NS_PER_MS;
+    job->task.asks = rpc_call_can_elicit(call);
+    job->unread = true;
+    job->reported = true; /* its client learns of its end from the task */
+    make_task(job, &text, &task);
+    rpc_call_task(call, &task);
+    return true;
+}
+
+static bool task_exists(void *ctx, const char *id)
+{
+    const struct tools *tools = ctx;
+    return find(tools->jobs, id) != NULL;
+}
+
+static void task_get(void *ctx, struct rpc_call *call, const char *id)
+{
+    OWNED(buf_done) struct buf text = BUF_EMPTY;
+    struct tools *tools = ctx;
+    struct job *job = find(tools->jobs, id);
+    struct rpc_task task;
+    make_task(job, &text, &task);
+    if (task.status == RPC_TASK_COMPLETED) {
+        rpc_call_set_task(call, &task);
+        job_send(job, call, "");
+    } else {
+        tools->jobs->hooks->polls(tools, job->run, call);
+        rpc_call_task(call, &task);
+    }
+}
+
+static void task_update(void *ctx, struct rpc_call *call, const char *id)
+{
+    struct tools *tools = ctx;
+    const struct job *job = find(tools->jobs, id);
+    if (job) {
+        tools->jobs->hooks->polls(tools, job->run, call);
+    }
+}
+
+static void task_cancel(void *ctx, const char *id)
+{
+    struct tools *tools = ctx;
+    const struct job *job = find(tools->jobs, id);
+    if (job) {
+        jobs_stop(tools->jobs, job->run->job);
+    }
+}
+
+const struct rpc_tasks job_tasks = {
+    .exists = task_exists,
+    .get = task_get,
+    .update = task_update,
+    .cancel = task_cancel,
+};
+
+/* --- the calls that wait --- */
 
 /* The client has cancelled the call: only that of a run which is no job takes the run with it. */
 static void wait_cancel(struct tool_work *work)
@@ -384,10 +729,7 @@ static bool outlives_call(struct job *job, const struct rpc_call *call)
 
 struct rpc_call *jobs_ask(struct jobs *jobs, const struct run *run, const char **ret_text)
 {
-    const struct job *job = jobs->list;
-    while (job && job->run != run) {
-        job = job->next;
-    }
+    const struct job *job = list_find(jobs->list, at, at->run == run);
     struct job_wait *wait = job ? wait_that_asks(job) : NULL;
     if (!wait && job && job->task.asks) {
         *ret_text = NULL;
@@ -468,24 +810,18 @@ static bool wait_add(struct job *job, struct rpc_call *call, const json_t *argum
 
 /* --- calls --- */
 
-/* error: of sessions_run(). */
-static void refuse(struct rpc_call *call, int error)
-{
-    if (error == -EMFILE) {
-        content_refuse(call, "Too many sessions: at most %u can be open. Use an existing session.",
-                       LIMIT_SESSIONS);
-    } else {
-        content_refuse(call, "The server is out of memory.");
-    }
-}
-
 void jobs_begin(struct jobs *jobs, struct rpc_call *call, struct run *run, const json_t *arguments)
 {
     struct tools *tools = jobs->tools;
     uint64_t wait_ms = jobs_wait_ms(tools, arguments);
     if (wait_ms == 0 && jobs_count_running(jobs) >= tools->config.jobs) {
+        OWNED(buf_done) struct buf running = BUF_EMPTY;
+        append_running(jobs, &running);
         run_free(run);
-        refuse_another(jobs, call);
+        content_refuse(call,
+                       "[not run: %s | that is the limit (--jobs): stop one, or wait for its end: "
+                       "{\"job\": N}]",
+                       buf_text(&running));
         return;
     }
     struct job *job = calloc(1, sizeof *job);
@@ -513,17 +849,13 @@ void jobs_begin(struct jobs *jobs, struct rpc_call *call, struct run *run, const
     if (r < 0) {
         (void)job_wait_end(job->waits);
         job_free(job);
-        refuse(call, r);
+        if (r != -EMFILE) {
+            content_refuse(call, "The server is out of memory.");
+            return;
+        }
+        content_refuse(call, "Too many sessions: at most %u can be open. Use an existing session.",
+                       LIMIT_SESSIONS);
     }
-}
-
-static struct job *only_running(const struct jobs *jobs)
-{
-    struct job *job = jobs->list;
-    while (job && !job_is_running(job)) {
-        job = job->next;
-    }
-    return jobs_count_running(jobs) == 1 ? job : NULL;
 }
 
 void jobs_wait(struct jobs *jobs, struct rpc_call *call, const json_t *arguments)
@@ -531,7 +863,9 @@ void jobs_wait(struct jobs *jobs, struct rpc_call *call, const json_t *arguments
     const json_t *sent = json_object_get(arguments, "job");
     bool stops = json_is_true(json_object_get(arguments, "stop"));
     json_int_t number = json_integer_value(sent);
-    struct job *job = !sent ? only_running(jobs)
+    struct job *only =
+        jobs_count_running(jobs) == 1 ? list_find(jobs->list, at, job_is_running(at)) : NULL;
+    struct job *job = !sent ? only
                       : number > 0 && number < (json_int_t)UINT32_MAX
                           ? jobs_find(jobs, (unsigned)number)
                           : NULL;

@@ -34,14 +34,12 @@ struct jobs_hooks {
 
 struct jobs {
     struct tools *tools;
-    const struct jobs_hooks *hooks;
-    struct job *list; /* in the order in which they began */
+    const struct jobs_hooks *hooks; /* borrowed */
+    struct job *list;               /* in the order in which they began */
     unsigned last_number;
     uint64_t moved_ns; /* when a job last ended */
 };
 
-/* hooks: borrowed. */
-void jobs_init(struct jobs *jobs, struct tools *tools, const struct jobs_hooks *hooks);
 void jobs_done(struct jobs *jobs);
 
 /* How long the call may wait for its result, from its arrival on; UINT64_MAX: until its run is

@@ -13,7 +13,7 @@
 #include "tools/content/app_view.h"
 #include "tools/content/content.h"
 #include "tools/jobs/jobs.h"
-#include "tools/run/recorded.h"
+#include "tools/run/result.h"
 #include "tools/session/session.h"
 
 struct ordered_call {
@@ -35,14 +35,14 @@ struct ordered_call {
     char waited_for[32];  /* the last call that was in the way; empty: none */
 };
 
-void orders_init(struct orders *orders, struct tools *tools)
-{
-    *orders = (struct orders){.tools = tools};
-}
-
 static bool is_run(const struct ordered_call *call)
 {
     return call->kind == ORDER_RUN || call->kind == ORDER_FRESH_RUN;
+}
+
+static bool is_of_one_session(const struct ordered_call *a, const struct ordered_call *b)
+{
+    return a->session && b->session && strcmp(a->session, b->session) == 0;
 }
 
 /* Whether file calls are ordered with it. */
@@ -62,12 +62,8 @@ static bool is_overtaken(const struct ordered_call *earlier, const struct ordere
  * have left the list. */
 static bool is_behind_job(const struct ordered_call *call)
 {
-    const struct ordered_call *earlier = call->orders->list;
-    while (earlier && earlier != call &&
-           !(earlier->job > 0 && earlier->session && call->session &&
-             strcmp(earlier->session, call->session) == 0)) {
-        earlier = earlier->next;
-    }
+    const struct ordered_call *earlier = list_find(
+        call->orders->list, at, at == call || (at->job > 0 && is_of_one_session(at, call)));
     return earlier && earlier != call;
 }
 
@@ -90,8 +86,7 @@ static bool is_in_the_way(const struct ordered_call *earlier, const struct order
     case ORDER_RUN:
     case ORDER_FRESH_RUN:
         if (is_run(earlier)) {
-            return earlier->session && later->session &&
-                   strcmp(earlier->session, later->session) == 0;
+            return is_of_one_session(earlier, later);
         }
         if (earlier->kind == ORDER_INSTALL) {
             return !is_overtaken(earlier, later);
@@ -108,20 +103,13 @@ static bool is_in_the_way(const struct ordered_call *earlier, const struct order
 
 static bool may_begin(const struct ordered_call *call)
 {
-    const struct ordered_call *earlier = call->orders->list;
-    while (earlier != call && !is_in_the_way(earlier, call)) {
-        earlier = earlier->next;
-    }
-    return earlier == call;
+    return list_find(call->orders->list, at, at == call || is_in_the_way(at, call)) == call;
 }
 
 static bool has_overtaken(const struct ordered_call *read)
 {
-    const struct ordered_call *earlier = read->orders->list;
-    while (earlier != read && !(is_run(earlier) && !earlier->job && concerns_files(earlier))) {
-        earlier = earlier->next;
-    }
-    return earlier != read;
+    return list_find(read->orders->list, at,
+                     at == read || (is_run(at) && !at->job && concerns_files(at))) != read;
 }
 
 static void order_begin(struct ordered_call *call)
@@ -154,13 +142,11 @@ static void stop_job_before(struct ordered_call *call)
     bool gives_up = json_is_true(json_object_get(arguments, "undo")) ||
                     json_is_true(json_object_get(arguments, "reset")) ||
                     json_object_get(arguments, "restore");
-    const struct ordered_call *at = call->orders->list;
-    while (at != call && !(gives_up && at->job > 0 && is_in_the_way(at, call))) {
-        at = at->next;
-    }
-    if (at != call) {
+    const struct ordered_call *job =
+        list_find(call->orders->list, at, at == call || (at->job > 0 && is_in_the_way(at, call)));
+    if (gives_up && job != call) {
         call->begin_by_ns = UINT64_MAX; /* the job is about to end */
-        jobs_stop(call->orders->tools->jobs, at->job);
+        jobs_stop(call->orders->tools->jobs, job->job);
     }
 }
 
@@ -396,11 +382,7 @@ void orders_end(struct orders *orders)
 
 static struct ordered_call *orders_find(const struct orders *orders, const struct rpc_call *call)
 {
-    struct ordered_call *at = orders->list;
-    while (at && at->call != call) {
-        at = at->next;
-    }
-    return at;
+    return list_find(orders->list, at, at->call == call);
 }
 
 void orders_set_job(struct orders *orders, const struct rpc_call *call, unsigned number)
@@ -418,10 +400,7 @@ void orders_set_job(struct orders *orders, const struct rpc_call *call, unsigned
 
 void orders_job_ended(struct orders *orders, unsigned number)
 {
-    struct ordered_call *call = orders->list;
-    while (call && call->job != number) {
-        call = call->next;
-    }
+    struct ordered_call *call = list_find(orders->list, at, at->job == number);
     if (call) {
         order_remove(call);
     }

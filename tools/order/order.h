@@ -52,8 +52,6 @@ struct orders {
     bool ending;
 };
 
-void orders_init(struct orders *orders, struct tools *tools);
-
 /* Ends the calls that are held, and calls about files that init is not working on. No call begins
  * afterwards. */
 void orders_end(struct orders *orders);

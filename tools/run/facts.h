@@ -1,6 +1,6 @@
 /* All that a result can say of a run: a row for each fact. Of these rows are made the enumeration
- * (run.h), what is taken of the guest's frames (outcome.c), the status line (run_text.c), the
- * structured result (result.c), the record's events (recorded.c), and with tests/lint/facts.py the
+ * (run.h), what is taken of the guest's frames and the status line (run.c), the
+ * structured result and the record's events (result.c), and with tests/lint/facts.py the
  * schema schema/run_python.output.json and the table of docs/RESULTS.md. To add a fact, add a row
  * where the status line has it, and let run_add() take it from who finds it out.
  *

@@ -8,7 +8,7 @@
 #include "sandbox/sandbox.h"
 #include "tools/box/overflow.h"
 #include "tools/run/output.h"
-#include "tools/run/recorded.h"
+#include "tools/run/result.h"
 
 /* What a result cannot know of a restored state. */
 #define RUN_OLDER_NOTE "(objects changed in place are not listed)"
@@ -76,7 +76,7 @@ struct run_row {
     /* What the status line says, with the fact for {}. NULL: nothing, or not in a place of its own.
      */
     const char *line;
-    const char *otherwise; /* what it says in another case, see append_line() in run_text.c */
+    const char *otherwise; /* what it says in another case, see append_line() */
     /* What the guest says of it. Its words are unchanged: whatever shows them must quote them
      * (base/word.h). Each bound is above what the driver sends (guest/display.py, as_json.py,
      * trace.py, outcome.py, changes.py, images.py). */
@@ -237,3 +237,36 @@ bool run_is_error(const struct run *run);
 int run_compose(const struct run *run, struct buf *text);
 /* Appends only the status line, such as "[ok 3 ms]". */
 int run_compose_status(const struct run *run, struct buf *text);
+
+/* Puts into a run what the guest and the sandbox report of it. The guest's text is copied as text;
+ * what the server knows itself is never taken from the guest. */
+
+/* Takes the parts of a "result" frame, which hostile code may have made. Bounds each part and all
+ * of them together. Cuts what does not fit and says by how much; omits or quotes what is not a
+ * number, a place or a single sentence. */
+void outcome_take_parts(struct run *run, const struct box_message *message);
+
+/* Begins an overflow file with all output so far, which has not been cut yet. Returns false if
+ * there is none. */
+bool outcome_begin_overflow(struct run *run, struct overflows *overflows,
+                            void (*on_open)(void *arg), void *arg);
+
+/* Takes a piece of the output. Returns true when it has just begun an overflow file: then the guest
+ * should wait until on_open is called. */
+bool outcome_take_output(struct run *run, struct overflows *overflows, enum box_stream stream,
+                         struct box_field piece, void (*on_open)(void *arg), void *arg);
+
+/* exit_code of a "result"; 1 if it is invalid. */
+int outcome_exit_code(const struct box_message *message);
+
+/* Whether the signal handler has written all of its lines. */
+bool outcome_trace_is_whole(const char *text);
+
+/* Takes the place where the code hangs from the trace; see box_session_traced(). */
+void outcome_take_trace(struct run *run, const char *text);
+
+/* The same for a process killed while writing the trace: only whole lines count. */
+void outcome_take_place(struct run *run, const char *text);
+
+/* "SIGSEGV", "out of memory", …: for an interpreter that died between runs. Returns out. */
+const char *outcome_end_text(const struct box_end *end, char out[64]);

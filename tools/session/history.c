@@ -3,6 +3,117 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "base/parse.h"
+#include "base/word.h"
+#include "sandbox/sandbox.h"
+
+enum { NAMES_SHOWN = 8, NAME_BYTES = 64 };
+
+/* The place of name in the list, or NULL. ret_index: how many names are before it. */
+static const char *names_find(const struct names *names, const char *name, size_t size,
+                              unsigned *ret_index)
+{
+    *ret_index = 0;
+    for (const char *at = names->text; *at; ++*ret_index) {
+        size_t length = strcspn(at, " ");
+        if (length == size && memcmp(at, name, size) == 0) {
+            return at;
+        }
+        at += length;
+        at += strspn(at, " ");
+    }
+    return NULL;
+}
+
+static void names_remove(struct names *names, const char *name, size_t size)
+{
+    unsigned index = 0;
+    const char *found = names_find(names, name, size, &index);
+    if (found) {
+        memmove(names->cells + index, names->cells + index + 1,
+                sizeof names->cells - (index + 1) * sizeof *names->cells);
+        char *at = names->text + (found - names->text);
+        size_t cut = size + strspn(at + size, " ");
+        memmove(at, at + cut, strlen(at + cut) + 1);
+    } else if (names->more > 0) {
+        names->more--;
+    }
+}
+
+/* What stands in the status line without quotes, and has no blank in it. */
+static bool is_name(const char *name, size_t size)
+{
+    return word_is_plain(name, size) && !memchr(name, ' ', size);
+}
+
+void names_change(struct names *names, const char *change, size_t size, unsigned cell)
+{
+    unsigned index = 0;
+    if (size < 2 || size - 1 > NAME_BYTES) {
+        return;
+    }
+    size_t length = size - 1;
+    const char *name = change + 1;
+    if (change[0] == '-') {
+        names_remove(names, name, length);
+        return;
+    }
+    if (names_find(names, name, length, &index)) {
+        names->cells[index] = cell;
+        return;
+    }
+    size_t used = strlen(names->text);
+    if (used + length + 2 > sizeof names->text || !is_name(name, length)) {
+        names->more += change[0] == '+';
+        return;
+    }
+    (void)snprintf(names->text + used, sizeof names->text - used, "%s%.*s", used ? " " : "",
+                   (int)length, name);
+    names->cells[index] = cell;
+}
+
+/* Lists the names of from that rest lacks or, if older, that it has from an earlier cell. more: how
+ * many others there are. */
+static const char *names_list(const struct names *from, const struct names *rest, bool older,
+                              unsigned more, char *out, size_t size)
+{
+    unsigned shown = 0;
+    unsigned index = 0;
+    size_t used = 0;
+    out[0] = '\0';
+    for (const char *at = from->text; *at; index++) {
+        size_t length = strcspn(at, " ");
+        unsigned other = 0;
+        bool common = rest && names_find(rest, at, length, &other);
+        bool listed = older ? common && rest->cells[other] != from->cells[index] : !common;
+        if (listed && (shown == NAMES_SHOWN || used + length + 32 > size)) {
+            more++;
+        } else if (listed) {
+            used += (size_t)snprintf(out + used, size - used, "%s%.*s", shown ? ", " : "",
+                                     (int)length, at);
+            shown++;
+        }
+        at += length;
+        at += strspn(at, " ");
+    }
+    if (shown > 0 && more > 0) {
+        (void)snprintf(out + used, size - used, " and %u more", more);
+    }
+    return out;
+}
+
+const char *names_lost(const struct names *from, const struct names *rest, char *out, size_t size)
+{
+    unsigned more = from->more - (rest && rest->more < from->more ? rest->more : 0);
+    return names_list(from, rest, /* older= */ false, more, out, size);
+}
+
+const char *names_older(const struct names *from, const struct names *rest, char *out, size_t size)
+{
+    return names_list(from, rest, /* older= */ true, 0, out, size);
+}
+
 static void history_remove_step(struct history *history, unsigned count)
 {
     history->steps -= count;
@@ -144,4 +255,90 @@ bool history_drop_oldest(struct history *history, char name[HISTORY_NAME_BYTES])
     memcpy(name, history->named[0].name, HISTORY_NAME_BYTES);
     history_remove_named(history, 0);
     return true;
+}
+
+static bool reaches(uint64_t bytes, unsigned percent, uint64_t limit_bytes)
+{
+    return bytes / percent >= limit_bytes / 100;
+}
+
+unsigned checkpoint_steps_to_drop(const struct checkpoint_memory *memory, unsigned steps)
+{
+    uint64_t limit = memory->limit_bytes;
+    uint64_t state = memory->state_bytes;
+    uint64_t used = memory->used_bytes ? memory->used_bytes : 2 * state;
+    if (used + state > limit || reaches(used, CHECKPOINT_FULL_PERCENT, limit)) {
+        return steps;
+    }
+    return steps > 0 && (memory->unaffordable || reaches(used, CHECKPOINT_CROWDED_PERCENT, limit));
+}
+
+unsigned checkpoint_steps_most(uint32_t pids)
+{
+    return pids / CHECKPOINT_STEP_PIDS;
+}
+
+bool checkpoint_memory_is_short(const struct checkpoint_memory *memory)
+{
+    return reaches(memory->used_bytes, CHECKPOINT_WARN_PERCENT, memory->limit_bytes);
+}
+
+bool checkpoint_memory_is_full(const struct checkpoint_memory *memory)
+{
+    return reaches(memory->used_bytes, CHECKPOINT_YIELD_PERCENT, memory->limit_bytes);
+}
+
+bool checkpoint_older_make_way(const struct checkpoint_memory *memory, uint64_t held_bytes)
+{
+    return checkpoint_memory_is_full(memory) &&
+           reaches(held_bytes, CHECKPOINT_HELD_PERCENT, memory->limit_bytes);
+}
+
+bool checkpoint_makes_way(const struct checkpoint_memory *memory, uint64_t held_bytes)
+{
+    return checkpoint_older_make_way(memory, held_bytes) &&
+           reaches(memory->state_bytes, CHECKPOINT_STATE_PERCENT, memory->limit_bytes) &&
+           2 * held_bytes + memory->state_bytes >= memory->used_bytes;
+}
+
+/* --- lost threads --- */
+
+static unsigned number_of(const struct box_message *message, const char *name)
+{
+    uint64_t number = box_message_number(message, name, 0);
+    return number < UINT32_MAX ? (unsigned)number : 0;
+}
+
+void lost_threads_take(struct lost_threads *lost, const struct box_message *message, bool is_back)
+{
+    struct box_field native = {};
+    lost->native[0] = '\0';
+    if (box_message_get(message, "native", &native) && native.size > 0) {
+        (void)word_show(native.data, native.size, lost->native, sizeof lost->native);
+    }
+    lost->python = number_of(message, "python");
+    lost->news += number_of(message, "threads");
+    lost->is_news = lost->native[0] && (is_back || lost->is_news);
+}
+
+/* Whether it has used the processor for a good part of its time. That of a killed one is not known.
+ */
+static bool has_computed(const struct run *run)
+{
+    enum { PART = 10 };
+    uint64_t cpu_ms = 0;
+    return parse_u64(run_fact(run, RUN_CPU_MS), &cpu_ms) == 0 &&
+           cpu_ms * PART > run->end.duration_ns / CLOCK_NS_PER_MS;
+}
+
+void lost_threads_report(struct lost_threads *lost, struct run *run)
+{
+    bool is_timeout = run->end.outcome == RUN_TIMEOUT;
+    bool waited = is_timeout && !has_computed(run);
+    run_add_number(run, RUN_THREADS, waited ? lost->python : lost->news);
+    if (is_timeout || lost->is_news) { /* libraries also spin while they wait */
+        run_addf(run, RUN_NATIVE_LOST, "%s", lost->native);
+    }
+    lost->news = 0;
+    lost->is_news = false;
 }

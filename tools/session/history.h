@@ -1,9 +1,32 @@
 #pragma once
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
+#include "base/word.h"
 #include "tools/run/run.h"
-#include "tools/run/variables.h"
+
+/* The variables of an interpreter as the guest has reported them, to say what is lost with it.
+ * Bounded: of many only the first are known by name, and none that is no identifier. */
+
+enum { NAMES_BYTES = 512 };
+
+struct names {
+    char text[NAMES_BYTES];          /* "df model cfg", a space between them */
+    unsigned cells[NAMES_BYTES / 2]; /* which cell has bound each of them last */
+    unsigned more;                   /* not in text */
+};
+
+/* Applies one change that cell has made: "+df", "~x", "-y". */
+void names_change(struct names *names, const char *change, size_t size, unsigned cell);
+
+/* What of from is not in rest (NULL: nothing is): "df, model, cfg and 14 more". Empty: nothing.
+ * Returns out. */
+const char *names_lost(const struct names *from, const struct names *rest, char *out, size_t size);
+
+/* The same for what both have, and a later cell has bound in from: "x, total". What a cell changed
+ * inside an object is unknown. */
+const char *names_older(const struct names *from, const struct names *rest, char *out, size_t size);
 
 /* The states that a session can restore: those before its last calls, and the named ones. A state
  * is identified by the number of the cell that made it; 0 is the fresh interpreter. Pure data:
@@ -73,3 +96,49 @@ bool history_drop(struct history *history, const char *name);
 
 /* Drops the oldest named state. false: there is none. name: receives its name. */
 bool history_drop_oldest(struct history *history, char name[HISTORY_NAME_BYTES]);
+
+/* Which older checkpoints stay: the server's part of the policy that sandbox/checkpoint_policy.h
+ * describes. Pure. */
+
+struct checkpoint_memory {
+    uint64_t limit_bytes;
+    uint64_t used_bytes;  /* in the sandbox; 0: nothing counts it, or little is in use */
+    uint64_t state_bytes; /* of the interpreter; 0: less than the guest reports */
+    bool unaffordable;    /* the guest forks no checkpoint of it */
+};
+
+/* How many of the steps of undo, the oldest first, make space. */
+unsigned checkpoint_steps_to_drop(const struct checkpoint_memory *memory, unsigned steps);
+
+/* How many steps of undo this limit of processes allows. */
+unsigned checkpoint_steps_most(uint32_t pids);
+
+/* Whether the newest checkpoint of a running interpreter makes way. held_bytes: of checkpoints
+ * alone, the older ones being gone. */
+bool checkpoint_makes_way(const struct checkpoint_memory *memory, uint64_t held_bytes);
+
+/* Whether older states make way for a running interpreter, one after the other. */
+bool checkpoint_older_make_way(const struct checkpoint_memory *memory, uint64_t held_bytes);
+
+/* Whether so much is in use that states may have to make way. */
+bool checkpoint_memory_is_full(const struct checkpoint_memory *memory);
+
+/* Whether the status line warns. */
+bool checkpoint_memory_is_short(const struct checkpoint_memory *memory);
+
+/* Threads that a checkpoint or a branch does not have, and that nothing starts again:
+ * guest/threads.py. */
+
+struct lost_threads {
+    char native[WORD_BYTES + 1]; /* their libraries, "polars 4, zmq 2 (context)"; maybe quoted */
+    unsigned python;             /* how many of Python's */
+    unsigned news;               /* how many of Python's no result has counted, pools' included */
+    bool is_news;                /* no result has named the libraries */
+};
+
+/* What the interpreter lacks now, as its message says. is_back: it has just replaced another one,
+ * or is a copy. */
+void lost_threads_take(struct lost_threads *lost, const struct box_message *message, bool is_back);
+/* Adds to the run, which has ended: what no result has said, and what it may have waited for until
+ * its time limit. */
+void lost_threads_report(struct lost_threads *lost, struct run *run);

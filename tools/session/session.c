@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "tools/content/content.h"
-#include "tools/run/outcome.h"
+#include "tools/run/run.h"
 #include "tools/session/session_internal.h"
 
 #define ASKED_MOST_NS (LIMIT_ELICITATION_MS * CLOCK_NS_PER_MS)
@@ -91,11 +91,8 @@ static struct session *session_new(struct sessions *sessions, const char *name)
 
 static struct session *session_find(struct sessions *sessions, const char *name)
 {
-    struct session *session = sessions->list;
-    while (session && (session->transient || strcmp(session->name, name) != 0)) {
-        session = session->next;
-    }
-    return session;
+    return list_find(sessions->list, session,
+                     !session->transient && strcmp(session->name, name) == 0);
 }
 
 static struct session *session_get(struct sessions *sessions, const char *name)
@@ -351,11 +348,7 @@ void session_arm_deadline(struct session *session)
 
 static struct session *session_of(struct sessions *sessions, const struct run *run)
 {
-    struct session *session = sessions->list;
-    while (session && session->current != run) {
-        session = session->next;
-    }
-    return session;
+    return list_find(sessions->list, session, session->current == run);
 }
 
 void sessions_stop_clock(struct sessions *sessions, struct run *run, bool stop)

@@ -1,5 +1,5 @@
 #pragma once
-#include "tools/box/server_sandbox.h"
+#include "tools/box/tool.h"
 #include "tools/run/run.h"
 
 /* Sessions by name: each has an interpreter of its own. */

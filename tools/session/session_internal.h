@@ -16,7 +16,7 @@ enum {
     SESSION_SENTENCE_BYTES = FAIL_TEXT + 64 /* why a run is refused */
 };
 
-/* Where the current run is while memory gets short, see session_memory.c. */
+/* Where the current run is while memory gets short, see session_states.c. */
 struct memory_trace {
     bool waiting;         /* for the interpreter's trace */
     uint64_t asked_bytes; /* in use at the last request for a trace; 0: none yet */
@@ -24,16 +24,6 @@ struct memory_trace {
     uint64_t asked_ns;
     uint64_t place_bytes; /* in use at the request whose result is place; 0: no place is known */
     char place[256];      /* a line of the trace, with its newline; empty: in no cell */
-};
-
-/* Threads that a checkpoint or a branch does not have, and that nothing starts again:
- * guest/threads.py. */
-
-struct lost_threads {
-    char native[WORD_BYTES + 1]; /* their libraries, "polars 4, zmq 2 (context)"; maybe quoted */
-    unsigned python;             /* how many of Python's */
-    unsigned news;               /* how many of Python's no result has counted, pools' included */
-    bool is_news;                /* no result has named the libraries */
 };
 
 struct session {
@@ -141,14 +131,6 @@ bool session_branch_waits(const struct session *session);
 void session_pump(struct session *session);
 /* The same for each session whose run waits for what has happened to others. */
 void sessions_pump(struct sessions *sessions);
-/* lost_threads.c */
-/* What the interpreter lacks now, as its message says. is_back: it has just replaced another one,
- * or is a copy. */
-void lost_threads_take(struct lost_threads *lost, const struct box_message *message, bool is_back);
-/* Adds to the run, which has ended: what no result has said, and what it may have waited for until
- * its time limit. */
-void lost_threads_report(struct lost_threads *lost, struct run *run);
-
 /* session_interpreter.c */
 /* The current run has ended, and its calls of tools with it. */
 void session_calls_end(struct session *session);
@@ -178,7 +160,6 @@ void session_files_keep(struct session *session);
 bool session_files_differ(const struct session *session);
 void session_files_switch(struct session *session);
 
-/* session_memory.c */
 /* To be called when the current run is sent: traces it from now on when memory gets short. */
 void session_memory_watch(struct session *session);
 /* The interpreter has died: stores in the run where the code was, if that is known. */

@@ -6,11 +6,12 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/own.h"
 #include "base/word.h"
-#include "tools/run/outcome.h"
+#include "tools/run/run.h"
 #include "tools/session/session_internal.h"
 
 /* --- calls of tools of other servers: when they may come, and what a result says of them --- */

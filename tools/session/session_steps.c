@@ -9,12 +9,13 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/own.h"
 #include "record/record.h"
 #include "tools/install/install.h"
 #include "tools/install/requirement.h"
-#include "tools/run/recorded.h"
+#include "tools/run/result.h"
 #include "tools/session/session_internal.h"
 
 static bool is_blank(const struct run *run)
@@ -419,12 +420,9 @@ static session_step next_without_run(const struct session *session)
  * were sent now could be read in its place, or keep the interpreter from reading it. */
 static bool session_is_being_branched(const struct session *session)
 {
-    const struct session *other = session->owner->list;
-    while (other && !(other->branches && other->state == SESSION_OPENING &&
-                      strcmp(other->name, session->name) == 0)) {
-        other = other->next;
-    }
-    return other && !session->transient;
+    return !session->transient && list_find(session->owner->list, at,
+                                            at->branches && at->state == SESSION_OPENING &&
+                                                strcmp(at->name, session->name) == 0);
 }
 
 /* An undo or restore that has begun completes, or variables and files were of two states. One that

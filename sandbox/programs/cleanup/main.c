@@ -27,7 +27,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/own.h"
-#include "sandbox/limits/cgroup_stale.h"
+#include "sandbox/limits/cgroup.h"
 #include "sandbox/programs/roles.h"
 #include "sandbox/protocol/helper_protocol.h"
 #include "sandbox/protocol/packet.h"

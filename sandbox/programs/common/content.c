@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "base/siphash.h"
+#include "base/hash.h"
 
 enum { PIECE_BYTES = 256 << 10 };
 

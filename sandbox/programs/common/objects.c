@@ -7,14 +7,13 @@
  * - Epoll: an item for each descriptor in each instance; /proc/PID/fdinfo lists them, proc(5).
  * - File locks: POSIX locks of ranges, any number. No control group counts them (CVE-2022-0480,
  *   whose fix was reverted); fdinfo lists them. Locks of open file descriptions could be hidden
- *   in a message, and are refused (filter_lists.c).
+ *   in a message, and are refused (policy/filter.c).
  * - Tasks: kernel stack and task_struct.
  *
  * A scan reads a line for each of them, so it runs only periodically, and its result holds until
  * the next. Code can make a scan arbitrarily long, with many duplicates of few descriptors: so a
  * scan is done in turns, and messages are handled between them. */
 #include "sandbox/programs/common/memory.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -26,9 +25,9 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/hash.h"
 #include "base/own.h"
 #include "base/parse.h"
-#include "base/siphash.h"
 #include "sandbox/programs/common/process_tree.h"
 #include "sandbox/programs/common/processes.h"
 

@@ -1,4 +1,5 @@
 /* With --cow: what differs from the user's directory, and what becomes of it. */
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -11,15 +12,14 @@
 
 #include "base/buf.h"
 #include "base/fd.h"
-#include "base/git.h"
 #include "base/own.h"
 #include "base/path.h"
-#include "base/quote.h"
 #include "base/utf8.h"
+#include "base/word.h"
 #include "sandbox/programs/common/content.h"
 #include "sandbox/programs/keeper/keeper.h"
 #include "sandbox/programs/keeper/patch.h"
-#include "sandbox/protocol/change_record.h"
+#include "sandbox/protocol/apply_journal.h"
 
 /* --- the base --- */
 

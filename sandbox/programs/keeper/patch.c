@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 
 #include "base/own.h"
-#include "base/quote.h"
 #include "base/utf8.h"
 #include "base/word.h"
 

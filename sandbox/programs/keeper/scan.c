@@ -2,6 +2,7 @@
  * which holds what differs from the user's directory and nothing else: a whiteout (a character
  * device 0:0) hides a name of the user's, an opaque directory all that is in his directory of that
  * name, "whiteouts and opaque directories" in filesystems/overlayfs.rst of Linux. */
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,9 +16,9 @@
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <sys/xattr.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/own.h"
 #include "base/parse.h"
@@ -485,9 +486,7 @@ static void note_directory(const struct keeper *keeper, struct record *record)
 bool scan(struct keeper *keeper)
 {
     struct walk walk = {.keeper = keeper, .root_fd = keeper_root(keeper)};
-    struct timespec began;
-    (void)clock_gettime(CLOCK_REALTIME_COARSE, &began); /* the clock of files' times */
-    int64_t began_ns = began.tv_sec * 1000000000 + began.tv_nsec;
+    int64_t began_ns = clock_file_ns();
     keeper->round++;
     keeper->looks++;
     keeper->entries = 0;

@@ -1,4 +1,4 @@
-#include "base/quote.h"
+#include "base/word.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/hash.h"
 #include "base/limits.h"
 #include "base/own.h"
-#include "base/sha256.h"
 #include "record/directory.h"
 #include "tests/unit/unit.h"
 

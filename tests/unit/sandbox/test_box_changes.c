@@ -1,5 +1,5 @@
 /* Requests about changes, with a keeper and an applying process that this file plays. */
-#include "sandbox/box_changes.h"
+#include "sandbox/box.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,8 +12,8 @@
 
 #include "base/fd.h"
 #include "base/own.h"
-#include "sandbox/apply_process.h"
 #include "sandbox/box/box.h"
+#include "sandbox/helpers.h"
 #include "sandbox/types.h"
 #include "sandbox/workspace/store.h"
 #include "tests/unit/temp.h"

@@ -1,3 +1,5 @@
+#include "sandbox/programs/init/supervisor/notify.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,9 +21,8 @@
 #include "base/fd.h"
 #include "base/own.h"
 #include "base/parse.h"
-#include "sandbox/policy/landlock_abi.h"
+#include "sandbox/policy/landlock.h"
 #include "sandbox/programs/common/process_tree.h"
-#include "sandbox/programs/init/supervisor/notify.h"
 
 int caller_look(const struct notify_call *call, const char *name, int flags)
 {

@@ -1,4 +1,4 @@
-#include "sandbox/host/idmap.h"
+#include "sandbox/host/host_facts.h"
 
 #include <fcntl.h>
 #include <sched.h>

@@ -9,7 +9,6 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/own.h"
-#include "sandbox/interpreter/interpreter.h"
 #include "sandbox/protocol/frames.h"
 #include "sandbox/protocol/packet.h"
 #include "tests/unit/unit.h"
@@ -444,7 +443,7 @@ static void last_messages_are_read_before_the_rest_is_killed(void **)
 {
     become_ready();
     leave((const struct box_field[]){{"result", 6}}, 1);
-    assert_true(process_exited(&box, INTERPRETER, /* status= */ 3 << 8));
+    process_exited(&box, INTERPRETER, /* status= */ 3 << 8);
     assert_int_equal(messages, 1);
     assert_int_equal(session->state, PROCESS_SWEEPING);
     struct wire_request sweep = asked(WIRE_KILL_TAG);
@@ -465,7 +464,7 @@ static void a_killed_session_ends_with_both_its_exit_and_inits_response(void **)
     answer(&sweep, 0);
     assert_int_equal(session->state, PROCESS_REAPING);
     assert_int_equal(ended, 0);
-    assert_true(process_exited(&box, INTERPRETER, SIGKILL));
+    process_exited(&box, INTERPRETER, SIGKILL);
     assert_int_equal(ended, 1);
     assert_int_equal(end.kind, BOX_END_KILLED);
 }
@@ -477,7 +476,7 @@ static void what_init_kills_for_counts_more_than_the_server_s_reason(void **)
     box_session_kill(session);
     struct wire_request sweep = asked(WIRE_KILL_TAG);
     process_memory_killed(&box, &(struct wire_reply){.pid = INTERPRETER, .memory_bytes = 5});
-    assert_true(process_exited(&box, INTERPRETER, SIGKILL));
+    process_exited(&box, INTERPRETER, SIGKILL);
     answer(&sweep, 0);
     (void)asked(WIRE_SIGNAL);
     say_resumed("8");
@@ -505,7 +504,7 @@ static void a_checkpoint_replaces_a_killed_session(void **)
     make_checkpoint();
     box_session_kill(session);
     struct wire_request sweep = asked(WIRE_KILL_TAG);
-    assert_true(process_exited(&box, INTERPRETER, SIGKILL));
+    process_exited(&box, INTERPRETER, SIGKILL);
     answer(&sweep, 0);
     struct wire_request wake = asked(WIRE_SIGNAL);
     assert_int_equal(wake.pid, CHECKPOINT);
@@ -536,7 +535,7 @@ static void a_resumed_checkpoint_that_is_not_watched_is_replaced(void **)
     make_checkpoint();
     box_session_kill(session);
     struct wire_request sweep = asked(WIRE_KILL_TAG);
-    assert_true(process_exited(&box, INTERPRETER, SIGKILL));
+    process_exited(&box, INTERPRETER, SIGKILL);
     answer(&sweep, 0);
     (void)asked(WIRE_SIGNAL);
     say_resumed("8");
@@ -557,7 +556,7 @@ static void wake_checkpoint(void)
     make_checkpoint();
     box_session_kill(session);
     struct wire_request sweep = asked(WIRE_KILL_TAG);
-    assert_true(process_exited(&box, INTERPRETER, SIGKILL));
+    process_exited(&box, INTERPRETER, SIGKILL);
     answer(&sweep, 0);
     (void)asked(WIRE_SIGNAL);
 }
@@ -651,7 +650,7 @@ static void the_end_of_the_socket_ends_nothing(void **)
     assert_null(session->timer.loop);
     assert_int_equal(session->state, PROCESS_READY);
     assert_nothing_asked();
-    assert_true(process_exited(&box, INTERPRETER, /* status= */ 3 << 8));
+    process_exited(&box, INTERPRETER, /* status= */ 3 << 8);
     struct wire_request sweep = asked(WIRE_KILL_TAG);
     answer(&sweep, 0);
     assert_int_equal(ended, 1);
@@ -693,7 +692,7 @@ static void no_checkpoint_replaces_a_closed_session(void **)
     assert_int_equal(kill.pid, CHECKPOINT);
     assert_int_equal(kill.tag, session->tag);
     assert_int_equal(kill.signal, SIGKILL);
-    assert_true(process_exited(&box, INTERPRETER, SIGKILL));
+    process_exited(&box, INTERPRETER, SIGKILL);
     answer(&sweep, 0);
     assert_int_equal(ended, 1);
     assert_int_equal(restored, 0);
@@ -723,7 +722,7 @@ static void a_session_may_end_before_the_processes_of_its_cell(void **)
     assert_int_equal(box_session_end_cell(session, 12), -EPIPE);
     struct wire_request of_all = asked(WIRE_KILL_TAG);
     assert_int_equal(of_all.cell, 0);
-    assert_true(process_exited(&box, INTERPRETER, SIGKILL));
+    process_exited(&box, INTERPRETER, SIGKILL);
     answer(&of_all, 0);
     assert_int_equal(ended, 1);
     assert_int_equal(end.processes, 3);

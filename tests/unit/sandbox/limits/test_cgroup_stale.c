@@ -1,4 +1,4 @@
-#include "sandbox/limits/cgroup_stale.h"
+#include "sandbox/limits/cgroup.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-#include "sandbox/limits/scope.h"
+#include "sandbox/limits/cgroup.h"
 
 #include <errno.h>
 #include <sched.h>

@@ -23,7 +23,6 @@
 #include "sandbox/plan/plan.h"
 #include "sandbox/policy/filter.h"
 #include "sandbox/policy/filter_parts.h"
-#include "sandbox/policy/made_filters.h"
 #include "tests/unit/program.h"
 #include "tests/unit/unit.h"
 

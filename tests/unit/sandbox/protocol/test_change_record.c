@@ -1,4 +1,4 @@
-#include "sandbox/protocol/change_record.h"
+#include "sandbox/protocol/apply_journal.h"
 
 #include <stdlib.h>
 #include <string.h>

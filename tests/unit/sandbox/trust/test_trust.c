@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "sandbox/sandbox.h"
-#include "sandbox/trust/directory.h"
 #include "sandbox/unprivileged/unprivileged.h"
 #include "tests/unit/temp.h"
 #include "tests/unit/unit.h"

@@ -5,7 +5,7 @@
 
 #include "sandbox/box/box.h"
 #include "sandbox/host/host_facts.h"
-#include "sandbox/interpreter/interpreter.h"
+#include "sandbox/interpreter/process.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/unprivileged/unprivileged.h"
 #include "tests/unit/temp.h"

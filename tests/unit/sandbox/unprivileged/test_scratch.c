@@ -1,4 +1,4 @@
-#include "sandbox/unprivileged/scratch.h"
+#include "sandbox/scratch.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "sandbox/box/cleanup.h"
+#include "sandbox/box/box.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/unprivileged/unprivileged.h"
 #include "tests/unit/temp.h"

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "sandbox/sandbox.h"
-#include "sandbox/workspace/walk.h"
 #include "tests/unit/temp.h"
 #include "tests/unit/unit.h"
 

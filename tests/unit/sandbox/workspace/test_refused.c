@@ -1,8 +1,7 @@
-#include "sandbox/workspace/refused.h"
+#include "sandbox/workspace/protected.h"
 
 #include <string.h>
 
-#include "sandbox/workspace/protected.h"
 #include "tests/unit/unit.h"
 
 /* The row that refuses the path, where this one is named (NULL: none); "" if none does. */

@@ -9,7 +9,6 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "tests/unit/unit.h"
-#include "tools/run/outcome.h"
 
 static struct run *run;
 static struct buf text;

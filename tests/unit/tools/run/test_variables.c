@@ -1,4 +1,4 @@
-#include "tools/run/variables.h"
+#include "tools/session/history.h"
 
 #include <stdio.h>
 #include <string.h>

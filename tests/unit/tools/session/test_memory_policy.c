@@ -1,4 +1,4 @@
-#include "tools/session/memory_policy.h"
+#include "tools/session/history.h"
 
 #include "tests/unit/unit.h"
 

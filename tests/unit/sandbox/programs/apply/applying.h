@@ -4,7 +4,7 @@
 
 #include "base/buf.h"
 #include "base/loop.h"
-#include "sandbox/apply_process.h"
+#include "sandbox/helpers.h"
 #include "sandbox/protocol/apply_journal.h"
 #include "tests/unit/temp.h"
 #include "tests/unit/unit.h"

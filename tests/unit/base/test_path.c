@@ -1,4 +1,4 @@
-#include "base/git.h"
+#include "base/path.h"
 
 #include <fcntl.h>
 #include <unistd.h>

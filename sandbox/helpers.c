@@ -1,6 +1,8 @@
-#include "sandbox/tool_program.h"
+#include "sandbox/helpers.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,10 +12,14 @@
 #include <sys/wait.h>
 
 #include "base/fd.h"
+#include "base/log.h"
+#include "base/loop.h"
 #include "base/own.h"
 #include "base/path.h"
 #include "sandbox/host/command.h"
+#include "sandbox/policy/filter.h"
 #include "sandbox/programs/program.h"
+#include "sandbox/protocol/apply_journal.h"
 #include "sandbox/protocol/helper_protocol.h"
 #include "sandbox/protocol/packet.h"
 #include "sandbox/trust/trust.h"
@@ -167,27 +173,19 @@ static int make_streams(int ours[TOOLS_STREAMS], int theirs[TOOLS_STREAMS])
     return r;
 }
 
-static int spawn(struct box_program *program, struct loop *loop,
-                 const struct box_program_request *asked, const int theirs[TOOLS_STREAMS])
+static int spawn_program(struct box_program *program, struct loop *loop,
+                         const struct box_program_request *asked, const int theirs[TOOLS_STREAMS])
 {
     static const char *const argv[] = {"sandpiper-tools", NULL};
     static struct tools_request request;
     const char *const places[] = {asked->directory, asked->path, NULL};
+    const struct program_request sent = {&request, sizeof request, theirs, TOOLS_STREAMS};
     uint32_t place_count = 0;
-    int ends[2] = {-1, -1};
     request = (struct tools_request){};
     int r = add_words(&request, places, &place_count);
     r = r ? r : add_words(&request, asked->argv, &request.argument_count);
     r = r ? r : add_words(&request, asked->envp, &request.variable_count);
-    r = r ? r : fd_socketpair(SOCK_SEQPACKET, ends);
-    if (r < 0) {
-        return r;
-    }
-    defer_close int socket = ends[1];
-    program->fd = ends[0];
-    r = (int)packet_send(program->fd, &request, sizeof request, theirs, TOOLS_STREAMS,
-                         MSG_DONTWAIT);
-    program->pid = r < 0 ? r : program_spawn(argv, socket);
+    program->pid = r ? r : program_spawn(argv, &sent, &program->fd);
     return program->pid < 0
                ? program->pid
                : loop_io_add(loop, &program->io, program->fd, EPOLLIN, on_socket, program);
@@ -204,7 +202,7 @@ int box_program_start(struct loop *loop, const struct box_program_request *reque
     }
     *program = (struct box_program){.fd = -1, .on_end = request->on_end, .arg = request->arg};
     int r = make_streams(ours, theirs);
-    r = r ? r : spawn(program, loop, request, theirs);
+    r = r ? r : spawn_program(program, loop, request, theirs);
     for (int i = 0; i < TOOLS_STREAMS; i++) {
         drop_fd(&theirs[i]);
         if (r < 0) {
@@ -225,5 +223,116 @@ void box_program_end(struct box_program *program)
     if (program) {
         reap(program);
         free(program);
+    }
+}
+
+struct apply {
+    pid_t pid; /* 0: reaped; < 0: not started */
+    int fd;
+    int journal_fd;
+    struct loop_io io;
+    void (*done)(void *arg, bool completed);
+    void *arg;
+};
+
+/* Ends the process unless it has exited, and reaps it. With the socket it loses its purpose, and
+ * exits when it has taken back what is in the making; only one that hangs is killed. */
+static void apply_reap(struct apply *apply)
+{
+    enum { APPLY_END_MS = 2000 };
+    loop_io_remove(&apply->io);
+    drop_fd(&apply->fd);
+    if (apply->pid > 0) {
+        (void)program_has_ended(apply->pid, APPLY_END_MS);
+        program_kill(&apply->pid);
+    }
+}
+
+/* The journal decides, and not the reply: the process may be killed between the two. */
+static bool is_complete(int journal_fd)
+{
+    uint32_t complete = 0;
+    return fd_pread_all(journal_fd, &complete, sizeof complete,
+                        offsetof(struct apply_journal, complete)) == sizeof complete &&
+           complete == 1;
+}
+
+static void apply_on_end(void *arg, uint32_t)
+{
+    struct apply *apply = arg;
+    struct apply_reply reply = {};
+    ssize_t size = packet_receive(apply->fd, &reply, sizeof reply, NULL, 0);
+    if (size == -EAGAIN || size == -EINTR) {
+        return;
+    }
+    if (size == sizeof reply && reply.error) {
+        log_warn("apply", "the applying process has not begun: %s", strerror(reply.error));
+    } else if (size != sizeof reply) {
+        log_warn("apply", "the applying process was killed");
+    }
+    apply_reap(apply);
+    apply->done(apply->arg, is_complete(apply->journal_fd));
+}
+
+static int spawn_apply(struct apply *apply, const struct apply_setup *setup, struct fail *ret_fail)
+{
+    static const char *const argv[] = {"sandpiper-apply", NULL};
+    const int fds[] = {setup->dir_fd, setup->upper_fd, setup->journal_fd};
+    struct apply_request request = {};
+    const struct program_request sent = {&request, sizeof request, fds, sizeof fds / sizeof *fds};
+    struct filter_program filter = {};
+    int r = filter_build_apply(&filter, ret_fail);
+    if (r < 0) {
+        return r;
+    }
+    apply->pid = -E2BIG;
+    if (filter.count <= APPLY_FILTER_STEPS) {
+        request.filter_count = filter.count;
+        memcpy(request.filter, filter.program, filter.count * sizeof *filter.program);
+        apply->pid = program_spawn(argv, &sent, &apply->fd);
+    }
+    free(filter.program);
+    return apply->pid < 0 ? fail_set(ret_fail, -apply->pid, "cannot start the applying process")
+                          : 0;
+}
+
+static int start_apply(struct apply *apply, struct loop *loop, const struct apply_setup *setup,
+                       struct fail *ret_fail)
+{
+    apply->journal_fd = fcntl(setup->journal_fd, F_DUPFD_CLOEXEC, 0);
+    if (apply->journal_fd < 0) {
+        return fail_set(ret_fail, errno, "journal of the applying process");
+    }
+    int r = spawn_apply(apply, setup, ret_fail);
+    if (r < 0) {
+        return r;
+    }
+    r = loop_io_add(loop, &apply->io, apply->fd, EPOLLIN, apply_on_end, apply);
+    return r < 0 ? fail_set(ret_fail, -r, "event loop") : 0;
+}
+
+int apply_start(struct loop *loop, const struct apply_setup *setup, struct apply **ret_apply,
+                struct fail *ret_fail)
+{
+    struct apply *apply = calloc(1, sizeof *apply);
+    if (!apply) {
+        return fail_set(ret_fail, ENOMEM, "the applying process");
+    }
+    *apply = (struct apply){.fd = -1, .journal_fd = -1, .done = setup->done, .arg = setup->arg};
+    int r = start_apply(apply, loop, setup, ret_fail);
+    if (r < 0) {
+        apply_free(apply);
+        return r;
+    }
+    *ret_apply = apply;
+    return 0;
+}
+
+void apply_free(struct apply *apply)
+{
+    if (apply) {
+        apply_reap(apply);
+        drop_fd(&apply->journal_fd);
+        free(apply);
     }
 }
