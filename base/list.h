@@ -32,9 +32,9 @@
 /* The first item, as at, for which the condition holds; NULL: there is none. */
 #define list_find(first, at, condition)                                                            \
     ({                                                                                             \
-        __typeof__(&*(first)) at = (first);                                                        \
-        while (at && !(condition)) {                                                               \
-            at = at->next;                                                                         \
+        __typeof__ (&*(first))(at) = (first);                                                      \
+        while ((at) && !(condition)) {                                                             \
+            (at) = (at)->next;                                                                     \
         }                                                                                          \
-        at;                                                                                        \
+        (at);                                                                                      \
     })

@@ -808,11 +808,12 @@ void box_python_look(const struct box_spec *spec, struct box_python *ret_python)
     char versions[WELL_KNOWN][VERSION_SIZE] = {};
     struct fail fail = {};
     size_t used = 0;
-    defer_free struct python *python = malloc(sizeof *python);
+    struct python *python = malloc(sizeof *python);
     *ret_python = (struct box_python){};
     int r = python ? python_expect(spec, python, &fail) : -ENOMEM;
     if (r < 0) {
         (void)snprintf(ret_python->error, FAIL_TEXT, "%s", r == -ENOEXEC ? "" : fail_text(&fail));
+        free(python);
         return;
     }
     (void)snprintf(ret_python->version, sizeof ret_python->version, "%s",
@@ -829,4 +830,5 @@ void box_python_look(const struct box_spec *spec, struct box_python *ret_python)
             used += (size_t)size;
         }
     }
+    free(python);
 }
