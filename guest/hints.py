@@ -512,7 +512,7 @@ def failed_command(session, text):
         return no_network() if not has_proxy() or WITHOUT_PROXY.search(text) else NOT_ALLOWED
     if NODE.search(text):
         return "if it could not connect (ENOTFOUND, EAI_AGAIN): " + (
-            "node uses https_proxy only with NODE_USE_ENV_PROXY=1, from version 24 on" if has_proxy() else no_network())
+            "node uses https_proxy from 22.21 and 24.5 on; an older one needs an agent" if has_proxy() else no_network())
     if TRACERS.search(text):
         return "the sandbox refuses ptrace, so gdb and strace cannot trace a process; faulthandler and pdb do without it"
     if re.search(r"\bgit\s+mv\b", text) and "cow" in session.options:

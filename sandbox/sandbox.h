@@ -5,6 +5,7 @@
 #include "sandbox/checkpoint_policy.h"
 #include "sandbox/egress/box_egress.h"
 #include "sandbox/egress/policy.h"
+#include "sandbox/egress/upstream.h"
 #include "sandbox/host/mounts.h"
 #include "sandbox/host/python.h"
 #include "sandbox/installer/installer.h"

@@ -108,7 +108,7 @@ struct plan {
     bool workspace_shared;            /* another sandbox uses it */
     bool workspace_idmap; /* root's own directory: a mapping gives its files to the guest */
     const char *argv[8];  /* of the zygote, NULL-terminated; the plan owns the strings */
-    const char *envp[48];
+    const char *envp[64];
 };
 
 enum { PLAN_INSIDE_ID = 1000 };

@@ -250,6 +250,7 @@ static unsigned set_proxy(struct plan *plan, const struct egress_policy *policy,
     for (unsigned i = 0; i < sizeof proxies / sizeof *proxies; i++) {
         plan->envp[n++] = proxies[i];
     }
+    plan->envp[n++] = "NODE_USE_ENV_PROXY=1"; /* from 22.21 and 24.5 on it then reads them */
     plan->envp[n++] = plan_keep(plan, "no_proxy=%s", direct);
     plan->envp[n++] = plan_keep(plan, "NO_PROXY=%s", direct);
     return n;

@@ -23,7 +23,7 @@ static unsigned count(const char *bytes, size_t size, const char *what)
 static void check_head(const struct request *request, const char *bytes)
 {
     static char out[2 * REQUEST_HEAD_MOST];
-    size_t size = request_write_head(request, bytes, out, sizeof out);
+    size_t size = request_write_head(request, bytes, /* login= */ NULL, out, sizeof out);
     if (size == 0 || size > request->head_bytes + 64 + REQUEST_HEADERS_MOST ||
         memchr(out, '\0', size) || memcmp(out + size - 4, "\r\n\r\n", 4) != 0 ||
         count(out, size, "\r\n\r\n") != 1 || count(out, size, "\r\nHost: ") != 1 ||
