@@ -71,7 +71,8 @@ static void parse_flags(struct config *config, struct options *ret_options)
         argv[argc++] = config->workspace;
     }
     for (; *words && (size_t)argc + 1 < sizeof argv / sizeof *argv; words++) {
-        argv[argc++] = *words;
+        char *word = strdup(*words); /* options_parse() hides passwords in what it reads */
+        argv[argc++] = word ? word : *words;
     }
     argv[argc] = NULL;
     options_parse(argc, argv, ret_options);
@@ -87,6 +88,14 @@ static int check_flags(struct config *config, struct options *ret_options)
     parse_flags(config, ret_options);
     if (ret_options->error[0]) {
         return usage(ret_options->error, "");
+    }
+    if (flag_setting(ret_options, flag_find("proxy")) &&
+        flag_setting(ret_options, flag_find("proxy"))->line == 0 &&
+        proxy_has_password(ret_options->proxy.url)) {
+        return usage(
+            "a client's file would show the password of --proxy; write it into "
+            "~/.config/sandpiper/config: proxy = URL (chmod 600)",
+            "");
     }
     if (*config->flags && ret_options->spec.python) {
         box_python_look(&ret_options->spec, &python);

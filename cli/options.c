@@ -468,7 +468,8 @@ void options_parse(int argc, char **argv, struct options *ret_options)
                           is_install ? "; the entry for an assistant is sandpiper config --install"
                                      : "");
         } else if (option >= FLAG_NUMBER) {
-            flag_take(options, &flags[option - FLAG_NUMBER], optarg);
+            const struct flag *flag = &flags[option - FLAG_NUMBER];
+            flag_take(options, flag, flag->is_url ? proxy_hide(optarg) : optarg);
         } else if (option == 'o') {
             options->records.output = optarg;
         } else if (option == 'c') {
@@ -492,6 +493,7 @@ void options_parse(int argc, char **argv, struct options *ret_options)
     resolve_layers(options);
     box_memory_fit(&options->spec, options->memory_given);
     install_flags_resolve(options);
+    proxy_resolve(options);
     bool runs = !options->records.action || strcmp(options->records.action, "replay") == 0;
     if (runs) { /* records can be read although a directory is gone */
         resolve_mounts(options, config);
