@@ -67,7 +67,7 @@ class RealProxies(Case):
         file.write_text(f"http_port {egress_world.PRIVATE}:{PORT}\n{rules}http_access deny all\npid_filename none\naccess_log none\n"
                         f"cache_log /dev/null\ncache deny all\ndns_nameservers {egress_world.LOOPBACK}\nvisible_hostname office\n"
                         "shutdown_lifetime 0 seconds\n")
-        return self.running("squid", "-N", "-f", str(file))
+        return self.running("squid", "-n", f"sp{os.getpid()}x{login:d}", "-N", "-f", str(file))
 
     def said(self, proxy, code, *hosts):
         hosts = hosts or ("web.example",)
