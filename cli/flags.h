@@ -95,6 +95,15 @@ const char *proxy_show(const char *url, char *out, size_t size);
 /* Warns of what works otherwise than the user may think. */
 void proxy_warn(const struct options *options);
 
+/* --- ca_flags.c --- */
+
+/* A file of certificates, into a list. */
+void ca_take(struct options *options, const struct flag *flag, const char *value);
+
+/* Finds the certificates of this machine, and adds those of the flag and of the variables with
+ * which users tell other programs. */
+void ca_resolve(struct options *options);
+
 /* --- config_file.c --- */
 
 /* Takes the settings of a configuration file: lines of "name = value" with the names of the flags,

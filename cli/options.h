@@ -73,6 +73,7 @@ struct options {
         const char *direct; /* --no-proxy, or NULL */
         const char *file;   /* the configuration file that has the former, or NULL */
     } proxy;
+    struct install_words ca; /* --ca-cert: files */
     struct egress_ways
         ways; /* what follows from these; spec.ways points here if there is a proxy */
     enum command command;

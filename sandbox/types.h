@@ -186,6 +186,9 @@ struct box_limits {
     uint32_t cpu_milli; /* thousandths of a processor; 0: no bound */
 };
 
+/* Certificates beside the guest's files, where there are more than the machine's. */
+#define BOX_BUNDLE "ca-bundle.pem"
+
 /* All strings are borrowed and must outlive the sandbox. */
 struct box_spec {
     struct box_limits limits;
@@ -220,6 +223,8 @@ struct box_spec {
     bool separate_streams;
     const struct egress_policy *egress; /* what can be reached; NULL: no network */
     const struct egress_ways *ways;     /* NULL: everything is reached directly */
+    const char *certificates;           /* file of those that the machine trusts, or NULL */
+    const struct embedded *bundle;      /* BOX_BUNDLE: these and the user's own; NULL: no others */
     bool calls;    /* code can call tools of other servers: each session has a socket for that */
     bool packages; /* can be installed: their directory exists and is shown */
     const char *cache;       /* the user's package directory; NULL: in their cache directory */

@@ -90,8 +90,8 @@ def of_tls(host, error):
     if error is None:
         return Failure("unreachable", "the TLS connection to %s failed: it was closed, or is no TLS" % host)
     if error.verify_code in UNKNOWN_ISSUER:
-        return Failure("unreachable", "the certificate of %s was not accepted, as its issuer is unknown; the user can provide "
-                       "the right one with --index-cert" % host)
+        return Failure("unreachable", "the certificate of %s was not accepted, as its issuer is unknown; the user can add "
+                       "that with --ca-cert" % host)
     return Failure("unreachable", "the certificate of %s was not accepted: %s" % (host, error.verify_message))
 
 

@@ -29,6 +29,7 @@ enum plan_kind {
     PLAN_ROOT,      /* tmpfs that becomes /: data */
     PLAN_DIRECTORY, /* target, mode */
     PLAN_FILE,      /* target, content */
+    PLAN_COVER,     /* target, source: a file of the new root that is mounted over another one */
     PLAN_LINK,      /* target → source */
     PLAN_MOVE,      /* slot → target, with attributes */
     PLAN_SUBTREE,   /* directory source of the disk, or NULL: target itself; mounted at target */

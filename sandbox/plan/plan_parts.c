@@ -256,9 +256,31 @@ static unsigned set_proxy(struct plan *plan, const struct egress_policy *policy,
     return n;
 }
 
-/* The variables that guest/installer reads. */
-static unsigned name_places(struct plan *plan, const struct box_paths *paths, unsigned n)
+static const char *bundle_of(struct plan *plan, const struct box_spec *spec)
 {
+    return spec->bundle ? plan_keep(plan, "%s/" BOX_BUNDLE, spec->paths.run) : spec->certificates;
+}
+
+/* Programs and libraries that bring a list of their own (node, certifi) trust what the machine
+ * trusts. */
+static unsigned set_certificates(struct plan *plan, const struct box_spec *spec, unsigned n)
+{
+    static const char *const names[] = {"SSL_CERT_FILE",  "REQUESTS_CA_BUNDLE",
+                                        "CURL_CA_BUNDLE", "PIP_CERT",
+                                        "GIT_SSL_CAINFO", "NODE_EXTRA_CA_CERTS"};
+    const char *path = bundle_of(plan, spec);
+    for (unsigned i = 0; path && i < sizeof names / sizeof *names; i++) {
+        plan->envp[n++] = plan_keep(plan, "%s=%s", names[i], path);
+    }
+    return n;
+}
+
+/* The variables that guest/installer reads. */
+static unsigned name_places(struct plan *plan, const struct box_spec *spec, unsigned n)
+{
+    const struct box_paths *paths = &spec->paths;
+    const char *bundle = bundle_of(plan, spec);
+    plan->envp[n++] = plan_keep(plan, "SANDPIPER_BUNDLE=%s", bundle ? bundle : "");
     plan->envp[n++] = plan_keep(plan, "SANDPIPER_STAGE=%s", paths->staging);
     plan->envp[n++] = plan_keep(plan, "SANDPIPER_CACHE=%s", paths->cache);
     plan->envp[n++] = plan_keep(plan, "SANDPIPER_FIND_LINKS=%s", paths->find_links);
@@ -300,7 +322,7 @@ void plan_set_environment(struct plan *plan, const struct box_spec *spec,
     plan->envp[n++] = "LANG=C.UTF-8";
     if (content->installer) {
         plan->envp[n++] = plan_keep(plan, "TMPDIR=%s/tmp", paths->staging);
-        n = name_places(plan, paths, n);
+        n = name_places(plan, spec, n);
     } else {
         plan->envp[n++] = plan_keep(plan, "TMPDIR=%s", paths->tmp);
         plan->envp[n++] = plan_keep(plan, "SANDPIPER_DIRECTORY=%s", paths->work);
@@ -344,6 +366,7 @@ void plan_set_environment(struct plan *plan, const struct box_spec *spec,
         plan->envp[n++] = plan_keep(plan, "%s=%u", names[i], cpus);
     }
     n = spec->egress ? set_proxy(plan, spec->egress, n) : n;
+    n = spec->egress && !content->installer ? set_certificates(plan, spec, n) : n;
     plan->envp[n] = NULL;
 }
 

@@ -16,6 +16,7 @@ static const char *const kind_names[PLAN_KIND_COUNT] = {
     [PLAN_ROOT] = "new root on tmpfs",
     [PLAN_DIRECTORY] = "make directory",
     [PLAN_FILE] = "write file",
+    [PLAN_COVER] = "mount over file",
     [PLAN_LINK] = "link",
     [PLAN_MOVE] = "mount tree",
     [PLAN_SUBTREE] = "mount directory",
