@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/own.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
 #include "cli/options.h"
@@ -259,6 +260,27 @@ static int check_trust(const struct config *config, struct box_spec *spec)
     return EXIT_REFUSED;
 }
 
+/* Passes on the proxy that the environment names, as clients start servers without such variables.
+ * Not as a word: the URL may have a password. */
+static void add_settings(struct words *words, const struct options *server)
+{
+    const struct egress_upstream *upstream = &server->ways.upstreams[EGRESS_HTTPS];
+    const char *url = server->proxy.url || upstream->unusable[0] ? NULL : getenv(upstream->source);
+    const char *direct = server->proxy.direct ? "" : server->ways.direct;
+    defer_free char *lines = NULL;
+    char place[PATH_MAX];
+    if (!url || strpbrk(url, "\r\n") || strpbrk(direct, "\r\n") ||
+        !config_file_place(place, sizeof place)) {
+        return;
+    }
+    if (asprintf(&lines, "proxy = %s\n%s%s%s", url, *direct ? "no-proxy = " : "", direct,
+                 *direct ? "\n" : "") < 0) {
+        lines = NULL; /* asprintf(3) leaves it undefined */
+    } else if (setenv("SANDPIPER_SETTINGS", lines, /* overwrite= */ 1) == 0) {
+        add_word(words, "settings=%s", place);
+    }
+}
+
 /* Becomes config.py. Returns an exit code where that is impossible. */
 static int run_python(const struct config *config, const struct options *options)
 {
@@ -278,6 +300,9 @@ static int run_python(const struct config *config, const struct options *options
     add_word(&words, "workspace=%s", config->workspace);
     add_word(&words, "made=%s", config->made ? "yes" : "");
     add_word(&words, "lost=%s", options->spec.workspace || config->in_memory ? "" : "yes");
+    if (config->install) {
+        add_settings(&words, options);
+    }
     if (config->client) {
         add_word(&words, "host=%s", config->client);
     }

@@ -92,6 +92,12 @@ bool proxy_has_password(const char *url);
 /* The URL of --proxy without its password. Returns out, or another text. */
 const char *proxy_show(const char *url, char *out, size_t size);
 
+/* For doctor: the upstream proxies, and whether they lead to the hosts of indexes and of
+ * --allow-host. Returns how many facts these are, at most PROXY_FACTS. */
+enum { PROXY_FACTS = EGRESS_TRIES + EGRESS_KINDS };
+unsigned proxy_facts(const struct options *options, const struct box_spec *spec,
+                     struct box_fact *facts);
+
 /* Warns of what works otherwise than the user may think. */
 void proxy_warn(const struct options *options);
 

@@ -4,6 +4,7 @@
 #include "sandbox/box_files.h"
 #include "sandbox/checkpoint_policy.h"
 #include "sandbox/egress/box_egress.h"
+#include "sandbox/egress/egress_try.h"
 #include "sandbox/egress/policy.h"
 #include "sandbox/egress/upstream.h"
 #include "sandbox/host/mounts.h"

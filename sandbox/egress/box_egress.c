@@ -187,7 +187,8 @@ static void egress_tell(const struct egress_proxy *egress, struct egress_event *
     if (event->kind >= EGRESS_EVENT_COUNT) {
         return;
     }
-    log_line(event->kind == EGRESS_ALLOWED ? LOG_DEBUG : LOG_WARN, "egress", "%s", event->text);
+    log_line(event->kind == EGRESS_ALLOWED || egress->box->egress.quiet ? LOG_DEBUG : LOG_WARN,
+             "egress", "%s", event->text);
     if (egress->box->egress.on_event) {
         egress->box->egress.on_event(egress->box->arg, event);
     }

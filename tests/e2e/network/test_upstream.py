@@ -1,6 +1,8 @@
 """--proxy and its variables: what code reaches through a proxy of the user's network, and a sentence for all that goes wrong."""
+import base64
 import contextlib
 import http.server
+import json
 import os
 import pathlib
 import re
@@ -292,8 +294,51 @@ print(found)""").text)
         self.assertIn("Proxy-Authorization".lower(), self.upstream.seen[0][1])
 
     def secrets(self):
-        import base64
         return (SECRET, "Pa%2524s%20word-4711", base64.b64encode(LOGIN.encode()).decode())
+
+    def doctor(self, *flags, **variables):
+        env = {"HOME": "/nonexistent", "PATH": os.environ["PATH"], **variables}
+        done = run_cli("doctor", "--json", "--install", "off", *flags, env=env)
+        rows = [row for row in json.loads(done.stdout)["facts"] if row["fact"] == "proxy"]
+        return [row["text"] for row in rows], done
+
+    def test_doctor_says_which_host_it_leads_to(self):
+        hosts = ("--allow-host", "far.example:80", "--allow-host", "far.example:443", "--allow-host", "direct.example")
+        self.upstream.login = LOGIN
+        given = self.upstream.url(TYPED)
+        rows, done = self.doctor(*hosts, HTTP_PROXY=given, HTTPS_PROXY=given, NO_PROXY="direct.example,192.168.*")
+        shown = f"http://CORP\\someone:***@{given.rpartition('@')[2]}"
+        self.assertEqual(rows, [f"https: {shown} (HTTPS_PROXY)", f"http: {shown} (HTTP_PROXY)", "far.example:80 is reached",
+                                "far.example:443 is reached"])
+        self.assertIn(b"192.168.* matches nothing", done.stderr)
+        for word in self.secrets():
+            self.assertNotIn(word.encode(), done.stdout + done.stderr)
+        for mode, words in (("hang", "no answer within 5 s"), ("ntlm", "accepts only Negotiate, NTLM"), ("forbidden", "403 Denied by the policy")):
+            with self.subTest(mode):
+                self.upstream.mode = mode
+                rows, _ = self.doctor("--allow-host", "far.example", HTTPS_PROXY=given)
+                self.assertEqual(rows[1], "http: directly")
+                self.assertIn(words, rows[2])
+        self.assertEqual(self.doctor("--allow-host", "far.example")[0], [])
+
+    def test_config_notes_the_proxy_of_the_shell(self):
+        given = self.upstream.url(TYPED)
+        with tempfile.TemporaryDirectory() as directory:
+            env = {"HOME": directory, "XDG_CONFIG_HOME": directory + "/settings", "PATH": os.environ["PATH"], "HTTPS_PROXY": given,
+                   "NO_PROXY": ".intranet.example"}
+            install = ("config", "--install", "--in-memory", "--host", "cursor")
+            done = run_cli(*install, env=env)
+            file = pathlib.Path(directory, "settings", "sandpiper", "config")
+            self.assertIn(f"the proxy of this shell is noted in {file}", done.stdout.decode())
+            self.assertEqual((file.read_text(), file.stat().st_mode & 0o777),
+                             (f"proxy = {given}\nno-proxy = .intranet.example\n", 0o600))
+            self.assertNotIn("4711", done.stdout.decode() + pathlib.Path(directory, ".cursor", "mcp.json").read_text())
+            before = file.read_text()
+            run_cli(*install, env={**env, "HTTPS_PROXY": "http://other.example"})
+            self.assertEqual(file.read_text(), before, "the user's line stays")
+            file.chmod(0o644)
+            done = run_cli("doctor", "--install", "off", env={**env, "HTTPS_PROXY": ""})
+            self.assertIn(b"has a password, and others may read it", done.stderr)
 
     def test_an_entry_of_a_client_never_has_the_password(self):
         done = run_cli("config", "--host", "cursor", "--", "--proxy", self.upstream.url(TYPED))
