@@ -517,7 +517,9 @@ size_t request_write_head(const struct request *request, const char *bytes, cons
     }
     put(&writer, head.method);
     put_text(&writer, login ? " http://" : " ");
-    put(&writer, login ? authority : (struct span){});
+    if (login) {
+        put(&writer, authority);
+    }
     put_text(&writer, path.size && path.at[0] == '/' ? "" : "/");
     put(&writer, path);
     put_text(&writer, " ");

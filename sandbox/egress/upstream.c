@@ -115,7 +115,7 @@ static void base64_encode(const char *text, size_t size, char *out)
             bits = bits << 8 | (k < size ? (unsigned char)text[k] : 0);
         }
         for (unsigned k = 0; k < 4; k++) {
-            *out++ = i + k > size ? '=' : digits[bits >> (18 - 6 * k) & 63];
+            *out++ = (char)(i + k > size ? '=' : digits[bits >> (18 - 6 * k) & 63]);
         }
     }
     *out = '\0';

@@ -52,18 +52,18 @@ struct flow {
     uint64_t deadline_ns; /* of the state, or of inactivity */
     uint64_t end_ns;
     uint64_t relayed_bytes;
-    uint64_t body_left; /* of a request: what the client may still send */
+    uint64_t body_left;                /* of a request: what the client may still send */
+    const struct egress_upstream *via; /* or NULL: directly to the target */
+    uint64_t via_ns;                   /* deadline of the connection to it */
     enum flow_state state;
     int client;
     int upstream;
-    const struct egress_upstream *via; /* or NULL: directly to the target */
-    uint64_t via_ns;                   /* deadline of the connection to it */
-    bool reply_due;                    /* of a request: the head of what it replies is not known */
     unsigned row;
     unsigned lookup; /* the row, or the upstream proxy's */
     unsigned candidate_count;
     unsigned candidate; /* the next one */
     struct egress_address candidates[PROXY_CANDIDATES];
+    bool reply_due; /* of a request: the head of what the upstream proxy replies */
 };
 
 static struct flow flows[PROXY_FLOWS];
@@ -431,7 +431,7 @@ static void flow_begin_relay(struct proxy *proxy, struct flow *flow, size_t repl
 static void flow_ask_upstream(struct proxy *proxy, struct flow *flow, uint64_t now_ns)
 {
     char login[UPSTREAM_LOGIN_BYTES];
-    char head[sizeof login + 2 * TARGET_BYTES + 64];
+    char head[sizeof login + 2UL * TARGET_BYTES + 64];
     size_t size = request_write_connect(&flow->request.target, upstream_login(flow->via, login),
                                         head, sizeof head);
     /* A new connection takes more than that at once. */
