@@ -15,7 +15,7 @@
 #include "base/pem.h"
 #include "cli/flags.h"
 
-enum { FILE_BYTES = 4 << 20, FILES = INSTALL_WORDS + 8 };
+enum { FILE_BYTES = 4 << 20, VARIABLES = 6, FILES = INSTALL_WORDS + VARIABLES + 2 };
 
 /* Where distributions keep the certificates that the machine trusts. */
 static const char *const bundles[] = {"/etc/ssl/certs/ca-certificates.crt",
@@ -30,7 +30,6 @@ static const char *variable(unsigned i)
                                   getenv("PIP_CERT"),       getenv("GIT_SSL_CAINFO")};
     return values[i];
 }
-enum { VARIABLES = 6 };
 
 /* The certificates so far, and the files that they are from. */
 struct trusted {
@@ -105,12 +104,12 @@ void ca_resolve(struct options *options)
     static struct trusted trusted = {.text = BUF_EMPTY};
     static struct embedded row = {.name = BOX_BUNDLE};
     const char *system = find_bundle();
+    struct stat status;
     buf_clear(&trusted.text, 0);
     trusted.count = 0;
-    if (system) {
-        (void)take_file(&trusted, system);
+    if (system && stat(system, &status) == 0) {
+        (void)is_seen(&trusted, &status); /* it is read only if there are others */
     }
-    size_t own = buf_size(&trusted.text);
     for (unsigned i = 0; i < options->ca.count; i++) {
         (void)take_file(&trusted, options->ca.at[i]); /* ca_take() has checked it */
     }
@@ -122,7 +121,11 @@ void ca_resolve(struct options *options)
         }
     }
     options->spec.certificates = system;
-    if (buf_size(&trusted.text) > own && buf_append(&trusted.text, "", 1) == 0) {
+    if (buf_size(&trusted.text) > 0) {
+        trusted.count = 0;
+        (void)(system && take_file(&trusted, system));
+    }
+    if (buf_size(&trusted.text) > 0 && buf_append(&trusted.text, "", 1) == 0) {
         row.data = (const unsigned char *)buf_bytes(&trusted.text);
         row.size = buf_size(&trusted.text) - 1;
         options->spec.bundle = &row;

@@ -30,14 +30,9 @@ void proxy_take_direct(struct options *options, const struct flag *flag, const c
     options->proxy.direct = value;
 }
 
-static const char *variable(const char *name)
-{
-    return getenv(name);
-}
-
 void proxy_resolve(struct options *options)
 {
-    const struct egress_settings settings = {options->proxy.url, options->proxy.direct, variable};
+    const struct egress_settings settings = {options->proxy.url, options->proxy.direct, getenv};
     options->spec.ways = ways_read(&settings, &options->ways) ? &options->ways : NULL;
 }
 

@@ -26,11 +26,6 @@ struct asked {
     char bytes[REPLY_BYTES + 1];
 };
 
-static bool is_plain(const struct egress_try *entry)
-{
-    return entry->target.port == 80;
-}
-
 /* A refusal of our own has its sentence as the body. */
 static void asked_finish(struct asked *asked)
 {
@@ -39,7 +34,7 @@ static void asked_finish(struct asked *asked)
     asked->bytes[asked->size] = '\0';
     bool own = strstr(asked->bytes, "Proxy-Status: sandpiper") != NULL;
     bool whole = reply_read(asked->bytes, asked->size, &reply) == REPLY_WHOLE;
-    entry->reached = whole && !own && (is_plain(entry) || reply.status / 100 == 2);
+    entry->reached = whole && !own && (entry->target.port == 80 || reply.status / 100 == 2);
     if (own && whole) {
         const char *text = asked->bytes + reply.head_bytes;
         (void)snprintf(entry->text, sizeof entry->text, "%.*s", (int)strcspn(text, "\n"), text);
@@ -68,8 +63,8 @@ static void asked_begin(struct asked *asked, struct loop *loop, const struct soc
     char request[TARGET_BYTES + 64];
     const char *target = target_print(&asked->entry->target, text);
     int length = snprintf(request, sizeof request,
-                          is_plain(asked->entry) ? "HEAD http://%s/ HTTP/1.1\r\n\r\n"
-                                                 : "CONNECT %s HTTP/1.1\r\n\r\n",
+                          asked->entry->target.port == 80 ? "HEAD http://%s/ HTTP/1.1\r\n\r\n"
+                                                          : "CONNECT %s HTTP/1.1\r\n\r\n",
                           target);
     asked->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     asked->ended = asked->fd < 0 || connect(asked->fd, (const struct sockaddr *)name, size) < 0 ||

@@ -13,9 +13,9 @@
 
 /* What names the upstream proxies. */
 struct egress_settings {
-    const char *proxy;    /* --proxy: a URL, or "off"; NULL: the variables count */
-    const char *no_proxy; /* --no-proxy; NULL: the variable counts */
-    const char *(*variable)(const char *name); /* getenv(3) */
+    const char *proxy;                   /* --proxy: a URL, or "off"; NULL: the variables count */
+    const char *no_proxy;                /* --no-proxy; NULL: the variable counts */
+    char *(*variable)(const char *name); /* getenv(3) */
 };
 
 /* Reads a proxy's URL: [http://][USER[:PASSWORD]@]HOST[:PORT], port 80 without one. On failure

@@ -75,7 +75,7 @@ static void the_longest_login_fits(void **)
 
 static const char *environment; /* "name=value;name=value" */
 
-static const char *variable(const char *name)
+static char *variable(const char *name)
 {
     static char value[256];
     size_t size = strlen(name);
