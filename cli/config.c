@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/own.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
 #include "cli/options.h"
@@ -71,7 +72,8 @@ static void parse_flags(struct config *config, struct options *ret_options)
         argv[argc++] = config->workspace;
     }
     for (; *words && (size_t)argc + 1 < sizeof argv / sizeof *argv; words++) {
-        argv[argc++] = *words;
+        char *word = strdup(*words); /* options_parse() hides passwords in what it reads */
+        argv[argc++] = word ? word : *words;
     }
     argv[argc] = NULL;
     options_parse(argc, argv, ret_options);
@@ -87,6 +89,14 @@ static int check_flags(struct config *config, struct options *ret_options)
     parse_flags(config, ret_options);
     if (ret_options->error[0]) {
         return usage(ret_options->error, "");
+    }
+    if (flag_setting(ret_options, flag_find("proxy")) &&
+        flag_setting(ret_options, flag_find("proxy"))->line == 0 &&
+        proxy_has_password(ret_options->proxy.url)) {
+        return usage(
+            "a client's file would show the password of --proxy; write it into "
+            "~/.config/sandpiper/config: proxy = URL (chmod 600)",
+            "");
     }
     if (*config->flags && ret_options->spec.python) {
         box_python_look(&ret_options->spec, &python);
@@ -250,6 +260,27 @@ static int check_trust(const struct config *config, struct box_spec *spec)
     return EXIT_REFUSED;
 }
 
+/* Passes on the proxy that the environment names, as clients start servers without such variables.
+ * Not as a word: the URL may have a password. */
+static void add_settings(struct words *words, const struct options *server)
+{
+    const struct egress_upstream *upstream = &server->ways.upstreams[EGRESS_HTTPS];
+    const char *url = server->proxy.url || upstream->unusable[0] ? NULL : getenv(upstream->source);
+    const char *direct = server->proxy.direct ? "" : server->ways.direct;
+    defer_free char *lines = NULL;
+    char place[PATH_MAX];
+    if (!url || strpbrk(url, "\r\n") || strpbrk(direct, "\r\n") ||
+        !config_file_place(place, sizeof place)) {
+        return;
+    }
+    if (asprintf(&lines, "proxy = %s\n%s%s%s", url, *direct ? "no-proxy = " : "", direct,
+                 *direct ? "\n" : "") < 0) {
+        lines = NULL; /* asprintf(3) leaves it undefined */
+    } else if (setenv("SANDPIPER_SETTINGS", lines, /* overwrite= */ 1) == 0) {
+        add_word(words, "settings=%s", place);
+    }
+}
+
 /* Becomes config.py. Returns an exit code where that is impossible. */
 static int run_python(const struct config *config, const struct options *options)
 {
@@ -269,6 +300,9 @@ static int run_python(const struct config *config, const struct options *options
     add_word(&words, "workspace=%s", config->workspace);
     add_word(&words, "made=%s", config->made ? "yes" : "");
     add_word(&words, "lost=%s", options->spec.workspace || config->in_memory ? "" : "yes");
+    if (config->install) {
+        add_settings(&words, options);
+    }
     if (config->client) {
         add_word(&words, "host=%s", config->client);
     }

@@ -1,6 +1,8 @@
 """sandpiper config: puts the entry that starts this server into clients' configuration files, or takes it out.
 
-    config.py WORD=VALUE... -- FLAG...     WORD: action, program, name, call_ms; maybe host, file, workspace, made, lost
+    config.py WORD=VALUE... -- FLAG...     WORD: action, program, name, call_ms; maybe host, file, workspace, made, lost, settings
+
+settings is the server's configuration file, and the variable SANDPIPER_SETTINGS what it gets.
 
 config.c has checked the command line and passes what is to be done, and the server's flags.
 """
@@ -8,6 +10,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -251,9 +254,28 @@ def serve(host, asked):
     return True
 
 
+def keep_settings(path):
+    """Notes the proxy of this shell for the server: clients pass no such variables on."""
+    lines = os.environ.get("SANDPIPER_SETTINGS", "")
+
+    def add(text):
+        if re.search(r"(?m)^[ \t]*(no-)?proxy[ \t]*=", text):
+            return None, text
+        return "added", text + ("\n" if text and not text.endswith("\n") else "") + lines
+
+    try:
+        path, did, _ = change(path, add)
+        if did:
+            if "@" in lines:
+                os.chmod(path, 0o600)
+            print(f"the proxy of this shell is noted in {path}, as clients pass no such variables on")
+    except (Failure, OSError) as failure:
+        say(f"config: the proxy of this shell is not noted: {getattr(failure, 'text', failure)}")
+
+
 def main(words):
     at = words.index("--")
-    asked = types.SimpleNamespace(host=None, file=None, workspace=None, made=None, lost=None, changed=[], flags=words[at + 1:])
+    asked = types.SimpleNamespace(host=None, file=None, workspace=None, made=None, lost=None, settings=None, changed=[], flags=words[at + 1:])
     asked.__dict__.update(word.split("=", 1) for word in words[:at])
     hosts = [asked.host] if asked.host else [host for host in CLIENTS if is_found(CLIENTS[host], asked)]
     done = [serve(host, asked) for host in hosts].count(True)
@@ -262,6 +284,8 @@ def main(words):
     elif asked.made:
         with contextlib.suppress(OSError):
             os.rmdir(asked.workspace)
+    if asked.settings and done:
+        keep_settings(asked.settings)
     if asked.action == "install" and asked.changed:
         print(f'Next: restart {", ".join(asked.changed)}, where it is the server "{asked.name}", then ask: "run print(1) in Python"')
     if not hosts:

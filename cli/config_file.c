@@ -41,6 +41,7 @@ static char *load(struct options *options, const char *path, bool must_exist)
         return NULL;
     }
     /* The file says which directories of the host code may write, so nobody else may write it. */
+    options->config_exposed = status.st_mode & (S_IRGRP | S_IROTH);
     if (S_ISCHR(status.st_mode)) {
         text[0] = '\0'; /* /dev/null: no settings, whoever owns it */
         return text;

@@ -10,6 +10,7 @@
 #include "base/own.h"
 #include "base/word.h"
 #include "cli/commands.h"
+#include "cli/flags.h"
 #include "cli/options.h"
 #include "cli/terminal.h"
 #include "guest/guest.h"
@@ -168,7 +169,7 @@ static unsigned describe_records(const struct record_config *config, struct box_
 int command_doctor(const struct options *options)
 {
     static struct box_report report;
-    struct box_fact facts[BOX_FACTS + TOOL_SERVERS + 2];
+    struct box_fact facts[BOX_FACTS + TOOL_SERVERS + 2 + PROXY_FACTS];
     struct box_spec spec = options->spec;
     struct utsname kernel = {};
     spec.guest = guest_catalog;
@@ -190,8 +191,10 @@ int command_doctor(const struct options *options)
         return code;
     }
     (void)uname(&kernel);
+    proxy_warn(options);
     box_probe(&spec, &report);
     unsigned count = box_facts(&spec, &report, facts);
+    count += proxy_facts(options, &spec, &facts[count]);
     count += describe_records(&options->record, &facts[count]);
     if (options->server.tools_file) {
         count += tools_file_facts(&spec, options->server.tools_file, facts + count);

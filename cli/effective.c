@@ -18,6 +18,9 @@ static const char *shown_value(const struct flag *flag, const char *value, struc
     if (!flag->is_url) {
         return value;
     }
+    if (strcmp(flag->name, "proxy") == 0) {
+        return proxy_show(value, url->clean, sizeof url->clean);
+    }
     return index_url_parse(value, url) ? "(invalid)" : url->clean;
 }
 
@@ -85,6 +88,32 @@ static void add_setting(json_t *rows, const struct options *options,
     add(rows, setting->flag, value, source);
 }
 
+/* Adds what the environment says where no flag does. False: nothing. */
+static bool add_proxies(json_t *rows, const struct options *options, const struct flag *flag)
+{
+    char text[sizeof(struct index_url)];
+    const char *last = "";
+    bool direct = strcmp(flag->name, "no-proxy") == 0;
+    if (!options->spec.ways || (!direct && strcmp(flag->name, "proxy") != 0)) {
+        return false;
+    }
+    if (direct && options->ways.direct[0]) {
+        add(rows, flag, options->ways.direct, "NO_PROXY");
+    }
+    for (unsigned kind = 0; !direct && kind < EGRESS_KINDS; kind++) {
+        const struct egress_upstream *upstream = &options->ways.upstreams[kind];
+        if (upstream->source[0] && strcmp(upstream->source, last) != 0) {
+            add(rows, flag,
+                upstream->unusable[0]
+                    ? "(invalid)"
+                    : upstream_print(upstream, /* user= */ true, text, sizeof text),
+                upstream->source);
+            last = upstream->source;
+        }
+    }
+    return !direct || options->ways.direct[0];
+}
+
 json_t *effective_settings(const struct options *options)
 {
     json_t *rows = json_array();
@@ -101,7 +130,7 @@ json_t *effective_settings(const struct options *options)
         }
         if (last && !flag->many) {
             add_setting(rows, options, last);
-        } else if (!last) {
+        } else if (!last && !add_proxies(rows, options, flag)) {
             const char *value = flag->fallback ? flag->fallback : flag->value ? "none" : "no";
             char size[24];
             add(rows, flag, value_in_force(options, flag, value, size), "default");

@@ -74,6 +74,42 @@ void install_take_requirement(struct options *options, const struct flag *flag, 
 /* Reports settings that contradict each other as options' error. */
 void install_flags_resolve(struct options *options);
 
+/* --- proxy_flags.c --- */
+
+/* A proxy's URL or "off", and the list of what goes without it. */
+void proxy_take(struct options *options, const struct flag *flag, const char *value);
+void proxy_take_direct(struct options *options, const struct flag *flag, const char *value);
+
+/* Finds the upstream proxies, once all flags are known. */
+void proxy_resolve(struct options *options);
+
+/* Overwrites the password of a URL on the command line, which ps(1) shows to everybody. Returns a
+ * copy from before, which is never freed. */
+char *proxy_hide(char *value);
+
+bool proxy_has_password(const char *url);
+
+/* The URL of --proxy without its password. Returns out, or another text. */
+const char *proxy_show(const char *url, char *out, size_t size);
+
+/* For doctor: the upstream proxies, and whether they lead to the hosts of indexes and of
+ * --allow-host. Returns how many facts these are, at most PROXY_FACTS. */
+enum { PROXY_FACTS = EGRESS_TRIES + EGRESS_KINDS };
+unsigned proxy_facts(const struct options *options, const struct box_spec *spec,
+                     struct box_fact *facts);
+
+/* Warns of what works otherwise than the user may think. */
+void proxy_warn(const struct options *options);
+
+/* --- ca_flags.c --- */
+
+/* A file of certificates, into a list. */
+void ca_take(struct options *options, const struct flag *flag, const char *value);
+
+/* Finds the certificates of this machine, and adds those of the flag and of the variables with
+ * which users tell other programs. */
+void ca_resolve(struct options *options);
+
 /* --- config_file.c --- */
 
 /* Takes the settings of a configuration file: lines of "name = value" with the names of the flags,

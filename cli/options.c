@@ -227,7 +227,13 @@ static int check_trusted(struct options *options, const char *place, const char 
         {"the directory of records", options->record.directory,
          "name another directory with --record", .is_tree = true},
     };
-    return box_trust_check(&options->spec, files, sizeof files / sizeof *files, ret_fail);
+    int r = box_trust_check(&options->spec, files, sizeof files / sizeof *files, ret_fail);
+    for (unsigned i = 0; r == 0 && i < options->ca.count; i++) {
+        const struct box_trusted file = {"the file of --ca-cert", options->ca.at[i], move,
+                                         .is_tree = false};
+        r = box_trust_check(&options->spec, &file, 1, ret_fail);
+    }
+    return r;
 }
 
 static int resolve_record(struct options *options, struct fail *ret_fail)
@@ -475,7 +481,8 @@ void options_parse(int argc, char **argv, struct options *ret_options)
                           is_install ? "; the entry for an assistant is sandpiper config --install"
                                      : "");
         } else if (option >= FLAG_NUMBER) {
-            flag_take(options, &flags[option - FLAG_NUMBER], optarg);
+            const struct flag *flag = &flags[option - FLAG_NUMBER];
+            flag_take(options, flag, flag->is_url ? proxy_hide(optarg) : optarg);
         } else if (option == 'o') {
             options->records.output = optarg;
         } else if (option == 'c') {
@@ -499,6 +506,8 @@ void options_parse(int argc, char **argv, struct options *ret_options)
     resolve_layers(options);
     box_memory_fit(&options->spec, options->memory_given);
     install_flags_resolve(options);
+    proxy_resolve(options);
+    ca_resolve(options);
     bool runs = !options->records.action || strcmp(options->records.action, "replay") == 0;
     if (runs) { /* records can be read although a directory is gone */
         resolve_mounts(options, config);

@@ -68,11 +68,20 @@ struct options {
     struct box_spec spec;
     struct options_setting settings[OPTIONS_SETTINGS]; /* in the order in which they were given */
     struct egress_policy egress; /* --allow-host; spec.egress points here if it was given */
+    struct {
+        const char *url;    /* --proxy: or "off"; NULL: the environment decides */
+        const char *direct; /* --no-proxy, or NULL */
+        const char *file;   /* the configuration file that has the former, or NULL */
+    } proxy;
+    struct install_words ca; /* --ca-cert: files */
+    struct egress_ways
+        ways; /* what follows from these; spec.ways points here if there is a proxy */
     enum command command;
     enum bridge_format format; /* schema, call --format */
     int argc;
     unsigned setting_count;
     unsigned config_line; /* the line being read, or 0 */
+    bool config_exposed;  /* others may read the file */
     bool memory_given;    /* --memory with a size */
     bool hand_on_stdin;   /* run --stdin */
     bool strict;          /* schema --strict */

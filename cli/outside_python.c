@@ -32,10 +32,12 @@ static int open_zip(const struct embedded *zip)
 
 /* Takes away what chooses code for the interpreter in spite of -E: CPython 3.11 takes
  * PYTHONEXECUTABLE and __PYVENV_LAUNCHER__ (Modules/getpath.py), OpenSSL the modules of
- * OPENSSL_CONF, openssl-env(7). */
+ * OPENSSL_CONF, openssl-env(7). And what may have a password: no such program connects. */
 static void clean_environment(void)
 {
-    static const char *const prefixes[] = {"PYTHON", "__PYVENV_LAUNCHER__", "OPENSSL_"};
+    static const char *const prefixes[] = {"PYTHON",     "__PYVENV_LAUNCHER__", "OPENSSL_",
+                                           "http_proxy", "https_proxy",         "all_proxy",
+                                           "HTTP_PROXY", "HTTPS_PROXY",         "ALL_PROXY"};
     char name[NAME_BYTES];
     for (size_t i = 0; environ && environ[i];) {
         const char *end = strchr(environ[i], '=');

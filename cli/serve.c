@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "cli/commands.h"
+#include "cli/flags.h"
 #include "cli/options.h"
 #include "cli/shutdown.h"
 #include "guest/guest.h"
@@ -109,6 +110,7 @@ int command_serve(const struct options *options)
     struct fail fail = {};
     char start_error[FAIL_TEXT + 128];
     int r = take_wire(&server);
+    proxy_warn(options);
     /* Without it the server still serves, and its tools report why they cannot work. */
     if (r == 0 && !options->error[0] &&
         (box_scratch_open(&with_guest.spec, &scratch, &fail) < 0 ||

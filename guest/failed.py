@@ -32,7 +32,7 @@ def hint_for(session, text):
         return hints.no_network() if not hints.has_proxy() or WITHOUT_PROXY.search(text) else hints.NOT_ALLOWED + hints.ask_for_host()
     if NODE.search(text):
         return "if it could not connect (ENOTFOUND, EAI_AGAIN): " + (
-            "node uses https_proxy only with NODE_USE_ENV_PROXY=1, from version 24 on" if hints.has_proxy() else hints.no_network())
+            "node uses https_proxy from 22.21 and 24.5 on; an older one needs an agent" if hints.has_proxy() else hints.no_network())
     if PIP.search(text):
         return LOCAL
     found = GIT.search(text) and repository(session)

@@ -482,6 +482,7 @@ def is_unwaited(number):
 
 
 NOT_ALLOWED = "the proxy in https_proxy reaches only the hosts that the user allowed: continue without this host, or "
+UNKNOWN_ISSUER = (18, 19, 20, 21)  # X509_V_ERR of OpenSSL: self-signed, also in the chain; no issuer; an unverifiable first one
 NO_LISTENER = "nothing listens on that port; localhost is the sandbox itself, not the user's machine"
 
 
@@ -503,6 +504,8 @@ def network(error):
     own = type(error).__module__
     while error is not None and seen < 10:
         name = type(error).__name__
+        if getattr(error, "verify_code", 0) in UNKNOWN_ISSUER:
+            return "the certificate's issuer is unknown here: of a network that has its own, the user can add it with --ca-cert"
         if isinstance(error, ConnectionRefusedError) and raised_in(error) == "multiprocessing.connection":
             return "the process of this manager or listener is gone: make it anew"
         if isinstance(error, ConnectionRefusedError) or REFUSED.search(str(error)):

@@ -109,6 +109,7 @@ struct egress_row {
     char host[EGRESS_HOST_BYTES];
     uint16_t ports[EGRESS_PORTS]; /* 0: none */
     bool literal;                 /* the user gave an address, not a name */
+    bool asked;                   /* the user allowed it while code ran */
     struct egress_address address;
 };
 
@@ -120,12 +121,35 @@ struct egress_policy {
     const char *flag; /* "--allow-host": the option that a refusal names; borrowed */
 };
 
+/* A proxy of the user's network, through which the egress proxy connects. */
+struct egress_upstream {
+    char host[EGRESS_HOST_BYTES]; /* as in a row; "": the URL was unusable */
+    uint16_t port;
+    bool literal;
+    struct egress_address address;
+    char source[16];             /* the setting that names it: "--proxy", "HTTPS_PROXY" */
+    char unusable[200];          /* why nothing can go through it, a clause; "": it is usable */
+    char user[256];              /* decoded; has_login: it and the password are sent */
+    char password[512];          /* decoded */
+    char password_encoded[1024]; /* as it was typed */
+    bool has_login;
+};
+
+/* How connections leave this machine. A kind without an upstream proxy goes directly. */
+enum egress_kind { EGRESS_HTTPS /* and all tunnels */, EGRESS_HTTP, EGRESS_KINDS };
+enum { EGRESS_DIRECT_BYTES = 8192 };
+struct egress_ways {
+    struct egress_upstream upstreams[EGRESS_KINDS]; /* those with a source are set */
+    char direct[EGRESS_DIRECT_BYTES]; /* hosts that are reached directly, as in NO_PROXY */
+};
+
 enum egress_event_kind {
     EGRESS_REFUSED_HOST,    /* not in the policy */
     EGRESS_REFUSED_ADDRESS, /* an address that is not public, or a name of one */
     EGRESS_REFUSED_REQUEST, /* malformed or not supported */
     EGRESS_REFUSED_LIMIT,   /* of bytes or time */
     EGRESS_UNREACHABLE,     /* allowed, but the name does not resolve or nothing accepts */
+    EGRESS_UPSTREAM,        /* allowed, but the upstream proxy refuses it or does not work */
     EGRESS_ALLOWED,         /* a connection was made */
     EGRESS_EVENT_COUNT,
 };
@@ -162,6 +186,9 @@ struct box_limits {
     uint32_t cpu_milli; /* thousandths of a processor; 0: no bound */
 };
 
+/* Certificates beside the guest's files, where there are more than the machine's. */
+#define BOX_BUNDLE "ca-bundle.pem"
+
 /* All strings are borrowed and must outlive the sandbox. */
 struct box_spec {
     struct box_limits limits;
@@ -195,6 +222,9 @@ struct box_spec {
      * order, and what children and C code write to stderr counts as stdout. */
     bool separate_streams;
     const struct egress_policy *egress; /* what can be reached; NULL: no network */
+    const struct egress_ways *ways;     /* NULL: everything is reached directly */
+    const char *certificates;           /* file of those that the machine trusts, or NULL */
+    const struct embedded *bundle;      /* BOX_BUNDLE: these and the user's own; NULL: no others */
     bool calls;    /* code can call tools of other servers: each session has a socket for that */
     bool packages; /* can be installed: their directory exists and is shown */
     const char *cache;       /* the user's package directory; NULL: in their cache directory */

@@ -8,6 +8,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/own.h"
+#include "base/word.h"
 #include "record/record.h"
 #include "rpc/call.h"
 #include "tools/box/tool.h"
@@ -214,7 +215,11 @@ void egress_consent_refused(void *arg, const struct egress_event *event)
     struct egress_consent *hosts = tools->hosts;
     char word[HOST_WORD_BYTES];
     bool brackets = strchr(event->host, ':') != NULL;
-    if (event->kind != EGRESS_REFUSED_HOST || !event->host[0] ||
+    if (event->kind == EGRESS_UPSTREAM && strcmp(event->text, hosts->upstream_reported) != 0) {
+        memcpy(hosts->upstream, event->text, sizeof hosts->upstream);
+    }
+    if (!tools->config.hosts || !tools->config.hosts->ask || event->kind != EGRESS_REFUSED_HOST ||
+        !event->host[0] ||
         event->host[strspn(event->host, "abcdefghijklmnopqrstuvwxyz0123456789.-_:")] ||
         hosts->wanted_count == HOSTS_WANTED) {
         return; /* the user must be able to read the name */
@@ -245,7 +250,7 @@ static void allow(struct tools *tools)
     struct box *box = server_box_get(tools->server_box);
     for (unsigned i = 0; i < hosts->asked_count; i++) {
         struct fail fail = {};
-        int r = egress_policy_add(tools->config.hosts, hosts->wanted[i], &fail);
+        int r = egress_policy_allow(tools->config.hosts, hosts->wanted[i], &fail);
         if (r == 0 && box) {
             r = box_allow_host(box, hosts->wanted[i], &fail);
         }
@@ -311,13 +316,14 @@ static void ask(struct tools *tools, struct rpc_call *call)
 {
     struct egress_consent *hosts = tools->hosts;
     char list[HOSTS_WANTED * (HOST_WORD_BYTES + 2)];
-    char message[sizeof list + 200];
+    char message[sizeof list + 280];
     hosts->asked_count = hosts->wanted_count < HOSTS_ASKED ? hosts->wanted_count : HOSTS_ASKED;
     list_wanted(hosts, hosts->asked_count, list, sizeof list);
-    (void)snprintf(message, sizeof message,
-                   "Python code in the sandbox requests access to %s. Allow it? Until this server "
-                   "exits, the code can send there any data that it has.",
-                   list);
+    (void)snprintf(
+        message, sizeof message,
+        "Python code in the sandbox requests access to %s%s. Allow it? Until this server "
+        "exits, the code can send there any data that it has.",
+        list, tools->config.spec->ways ? " (your network's proxy decides where a name leads)" : "");
     consents_ask(
         tools->consents, call,
         &(struct consent){
@@ -345,17 +351,23 @@ bool egress_consent_hold(struct tools *tools, struct rpc_call *call, const json_
     return true;
 }
 
-void egress_consent_note(struct tools *tools, const struct rpc_call *call, struct run *run)
+/* Many programs (git, curl) show no reason of a refused tunnel, so the result has that of the
+ * user's proxy. */
+static void note_upstream(struct egress_consent *hosts, struct run *run)
+{
+    char quoted[WORD_PHRASE + 1];
+    if (hosts->upstream[0] && !*run_fact(run, RUN_NETWORK)) {
+        run_addf(run, RUN_NETWORK, "%s",
+                 word_quote(hosts->upstream, strlen(hosts->upstream), quoted, sizeof quoted));
+        memcpy(hosts->upstream_reported, hosts->upstream, sizeof hosts->upstream);
+        hosts->upstream[0] = '\0';
+    }
+}
+
+static void note_asked(struct tools *tools, const struct rpc_call *call, struct run *run)
 {
     struct egress_consent *hosts = tools->hosts;
-    struct box *box = server_box_get(tools->server_box);
     char list[HOSTS_NEWS_BYTES - 80];
-    if (!tools->config.hosts || !tools->config.hosts->ask) {
-        return;
-    }
-    if (box) {
-        box_receive_refusals(box);
-    }
     if (hosts->wanted_count > 0 && hosts->asked_count == 0 && call && rpc_call_can_elicit(call)) {
         list_wanted(hosts, hosts->wanted_count < HOSTS_ASKED ? hosts->wanted_count : HOSTS_ASKED,
                     list, sizeof list);
@@ -364,4 +376,18 @@ void egress_consent_note(struct tools *tools, const struct rpc_call *call, struc
         run_addf(run, RUN_NETWORK, "%s", hosts->news);
     }
     hosts->news[0] = '\0';
+}
+
+void egress_consent_note(struct tools *tools, const struct rpc_call *call, struct run *run)
+{
+    const struct box_spec *spec = tools->config.spec;
+    struct box *box = server_box_get(tools->server_box);
+    bool asks = tools->config.hosts && tools->config.hosts->ask;
+    if (box && (asks || spec->ways)) {
+        box_receive_refusals(box);
+    }
+    if (asks) {
+        note_asked(tools, call, run);
+    }
+    note_upstream(tools->hosts, run);
 }

@@ -226,15 +226,14 @@ static void on_egress(void *arg, const struct egress_event *event)
         [EGRESS_REFUSED_HOST] = "refused",    [EGRESS_REFUSED_ADDRESS] = "refused",
         [EGRESS_REFUSED_REQUEST] = "refused", [EGRESS_REFUSED_LIMIT] = "refused",
         [EGRESS_UNREACHABLE] = "unreachable", [EGRESS_ALLOWED] = "allowed",
+        [EGRESS_UPSTREAM] = "unreachable",
     };
     record_add_missed(tools->config.record, event->missed);
     record_add_caused(tools->config.record, "network",
                       json_pack("{s:s, s:i, s:s, s:o}", "host", event->host, "port",
                                 (int)event->port, "decision", words[event->kind], "rule",
                                 record_message(event->text, strlen(event->text))));
-    if (tools->config.hosts && tools->config.hosts->ask) {
-        egress_consent_refused(tools, event);
-    }
+    egress_consent_refused(tools, event);
 }
 
 int tools_new(struct loop *loop, const struct tools_config *config, struct tools **ret_tools)

@@ -17,9 +17,6 @@ NAME = re.compile(r"[A-Za-z0-9._-]+")  # no version, no extra
 KEPT = ("PATH", "LANG", "LC_ALL", "http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
 # For every pip: no prompts, and no search for a newer pip.
 QUIET = ("--no-input", "--no-color", "--progress-bar", "off", "--disable-pip-version-check")
-# Where distributions keep the certificates that the host trusts.
-BUNDLES = ("etc/ssl/certs/ca-certificates.crt", "etc/pki/tls/certs/ca-bundle.crt", "etc/ssl/ca-bundle.pem",
-           "etc/ssl/cert.pem", "etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem")
 
 
 class Place:
@@ -32,8 +29,7 @@ class Place:
         # Each source's build finds only what was fetched for builds.
         self.sources, self.needs, self.built = (self.at(name) for name in ("sources", "needs", "built"))
         self.layers = list(request.get("layers", ()))
-        self.certificate = certificate if request.get("cert") else next(
-            (path for path in map(self.of_host, BUNDLES) if os.path.exists(path)), None)
+        self.certificate = certificate if request.get("cert") else os.environ.get("SANDPIPER_BUNDLE")
         # An unguessable name: a build of an earlier installer may have left files in the staging directory.
         self.own = tempfile.mkdtemp(prefix="own-", dir=self.stage)
         os.environ.update({"HOME": self.own, "TMPDIR": self.own, "PIP_CONFIG_FILE": os.devnull})
@@ -41,10 +37,6 @@ class Place:
 
     def at(self, name):
         return os.path.join(self.stage, name)
-
-    @staticmethod
-    def of_host(name):
-        return os.path.join("/", name)
 
 
 def enter(name, place):

@@ -3,6 +3,7 @@
 Checks types and attributes, never pip's messages: those change from release to release.
 """
 import errno
+import ssl
 import urllib.parse
 import zipfile
 
@@ -68,17 +69,34 @@ def of_network(error, url=None):
             code, _, reason = str(one).partition(": ")[2].partition(" ")
             return of_proxy(host, code, reason)
     if any(isinstance(one, requests.exceptions.SSLError) for one in errors):
-        return Failure("unreachable", "the certificate of %s was not accepted; the user can provide the right one with "
-                       "--index-cert" % host)
+        return of_tls(host, next((one for one in errors if isinstance(one, ssl.SSLCertVerificationError)), None))
     if any(isinstance(one, requests.exceptions.Timeout) or type(one).__name__.endswith("TimeoutError")
            for one in errors):
         return Failure("timeout", "%s did not respond in time" % host)
-    if any(type(one).__name__ == "IncompleteDownloadError" for one in errors):
-        return Failure("unreachable", "a download was interrupted; repeat the call")
+    if any(type(one).__name__ in ("IncompleteDownloadError", "IncompleteRead") for one in errors):
+        return cut_off("a download from %s" % host)
     if any(isinstance(one, (requests.exceptions.RequestException, NetworkConnectionError)) for one in errors) or \
             type(error).__module__.startswith("pip._vendor.urllib3"):
         return Failure("unreachable", "%s could not be reached" % host)
     return None
+
+
+# X509_V_ERR of OpenSSL: self-signed, self-signed in the chain, no issuer, an unverifiable first one.
+UNKNOWN_ISSUER = (18, 19, 20, 21)
+
+
+def of_tls(host, error):
+    """error: of the verification; None: something else failed."""
+    if error is None:
+        return Failure("unreachable", "the TLS connection to %s failed: it was closed, or is no TLS" % host)
+    if error.verify_code in UNKNOWN_ISSUER:
+        return Failure("unreachable", "the certificate of %s was not accepted, as its issuer is unknown; the user can add "
+                       "that with --ca-cert" % host)
+    return Failure("unreachable", "the certificate of %s was not accepted: %s" % (host, error.verify_message))
+
+
+def cut_off(what):
+    return Failure("unreachable", "%s was cut off before its end; repeat the call" % what)
 
 
 def of_status(response):
@@ -95,9 +113,27 @@ def of_status(response):
 
 def of_proxy(host, code, reason):
     """The egress proxy's refusal: 403 and a sentence; 502 and 504 if it could not connect."""
+    for name in ("Forbidden: ", "Bad Gateway: ", "Gateway Timeout: "):
+        reason = reason[len(name):] if reason.startswith(name) else reason
+    if " the upstream proxy " in reason:
+        return Failure("proxy", reason)
     if code == "403":
         return Failure("blocked", reason or "%s is not allowed" % host)
     return Failure("timeout" if code == "504" else "unreachable", reason or "%s could not be reached" % host)
+
+
+def patient(retry):
+    """Such a rule for repetitions, but for what the egress proxy has refused: that says the same again, and a password that is
+    refused often locks an account."""
+    class Patient(type(retry)):
+        def increment(self, method=None, url=None, response=None, error=None, *rest, **more):
+            if error is not None and any(str(one).startswith("Tunnel connection failed: ") for one in chain(error)):
+                raise error
+            return super().increment(method, url, response, error, *rest, **more)
+
+    made = retry.new()
+    made.__class__ = Patient
+    return made
 
 
 def chain(error):

@@ -53,6 +53,16 @@ def installed():
     return found
 
 
+def whole(chunks, name, size):
+    """Passes the chunks on. A connection may end as if all were there, which pip may not notice, or call a wrong hash."""
+    done = 0
+    for chunk in chunks:
+        done += len(chunk)
+        yield chunk
+    if done < size:
+        raise failures.cut_off("the download of %s" % name)
+
+
 class Session:
     """What happened to the requests of one pip session, and what the directory of wheels has."""
 
@@ -74,7 +84,10 @@ class Session:
             try:
                 response = send(method, url, *arguments, **options)
             except Exception as error:
-                self.asked.append((name, failures.of_network(error, url)))
+                failure = failures.of_network(error, url)
+                self.asked.append((name, failure))
+                if failure and failure.kind == "proxy" and " within " in failure.message:
+                    raise failure from error  # each further request would wait as long
                 raise
             if archive and getattr(response, "from_cache", False):
                 self.cached.add(response.url)
@@ -86,6 +99,8 @@ class Session:
 
         session.request = request
         for adapter in session.adapters.values():
+            if hasattr(adapter, "max_retries"):
+                adapter.max_retries = failures.patient(adapter.max_retries)
             if hasattr(adapter, "controller"):
                 self.keep(adapter)
 
@@ -109,7 +124,8 @@ class Session:
             return  # a file of a directory or of the cache
         progress("downloading %s%s" % (name, " (%s)" % megabytes(size) if size else ""))
         stream = response.raw.stream
-        response.raw.stream = lambda *arguments, **options: with_progress(stream(*arguments, **options), name, size)
+        response.raw.stream = lambda *arguments, **options: whole(with_progress(stream(*arguments, **options), name, size),
+                                                                  name, size)
 
     def page_failure(self, name):
         """The failure that hid a project's page, None if the index just does not have it."""
@@ -216,7 +232,9 @@ class Resolve(InstallCommand):
 
 def options_of(request, place):
     """pip's arguments that all calls share, without credentials."""
-    words = [*confine.QUIET, "--retries", "2", "--timeout", "15", "--only-binary", ":all:", "--prefix", place.new]
+    # An upstream proxy has 30 s for a connection, and the egress proxy then says what it lacks.
+    seconds = "40" if request.get("upstream") else "15"
+    words = [*confine.QUIET, "--retries", "2", "--timeout", seconds, "--only-binary", ":all:", "--prefix", place.new]
     words += ["--cache-dir", place.cache] if os.path.isdir(place.cache) else ["--no-cache-dir"]
     if place.certificate:
         words += ["--cert", place.certificate]

@@ -162,6 +162,7 @@ struct box {
     struct {
         struct egress_proxy *proxy; /* that the spec requests, or NULL */
         egress_event_fn on_event;
+        bool quiet;     /* the log has no refusals */
         int listen_fd;  /* made before init starts, for the proxy; -1: not made here */
         char path[108]; /* its name, or "" */
     } egress;

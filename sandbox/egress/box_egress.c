@@ -99,6 +99,12 @@ static int write_config(const struct egress_proxy *egress, int fd, struct fail *
     for (unsigned i = 0; i < policy->count; i++) {
         known_read(policy->rows[i].host, &config.known[i]);
     }
+    if (egress->box->spec->ways) {
+        config.ways = *egress->box->spec->ways;
+    }
+    for (unsigned kind = 0; kind < EGRESS_KINDS; kind++) {
+        known_read(config.ways.upstreams[kind].host, &config.upstream_known[kind]);
+    }
     resolvers_read(&config.resolvers);
     r = fd_write_all(fd, &config, sizeof config);
     r = r ? r : fd_write_all(fd, filter.program, filter.count * sizeof *filter.program);
@@ -182,7 +188,8 @@ static void egress_tell(const struct egress_proxy *egress, struct egress_event *
     if (event->kind >= EGRESS_EVENT_COUNT) {
         return;
     }
-    log_line(event->kind == EGRESS_ALLOWED ? LOG_DEBUG : LOG_WARN, "egress", "%s", event->text);
+    log_line(event->kind == EGRESS_ALLOWED || egress->box->egress.quiet ? LOG_DEBUG : LOG_WARN,
+             "egress", "%s", event->text);
     if (egress->box->egress.on_event) {
         egress->box->egress.on_event(egress->box->arg, event);
     }
@@ -338,7 +345,7 @@ int box_allow_host(struct box *box, const char *word, struct fail *ret_fail)
         return fail_set(ret_fail, ENOTCONN, "egress proxy unavailable");
     }
     unsigned before = egress->policy.count;
-    int r = egress_policy_add(&egress->policy, word, ret_fail);
+    int r = egress_policy_allow(&egress->policy, word, ret_fail);
     if (r < 0 || egress->policy.count == before) {
         return r;
     }

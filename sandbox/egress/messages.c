@@ -412,6 +412,7 @@ enum request_result request_read(const char *bytes, size_t size, struct request 
     }
     request.tunnel = head.method.size == strlen("CONNECT") &&
                      memcmp(head.method.at, "CONNECT", head.method.size) == 0;
+    request.traces = span_is(head.method, "TRACE");
     *ret_why = read_target(&head, &request);
     *ret_why = *ret_why ? *ret_why : read_fields(&head, &request, ret_status);
     if (*ret_why) {
@@ -447,8 +448,8 @@ static bool is_named_by_connection(const struct head *head, struct span name)
 
 static bool is_for_the_proxy(const struct head *head, struct span name)
 {
-    static const char *const names[] = {"connection", "host",    "keep-alive",      "te",
-                                        "trailer",    "upgrade", "proxy-connection"};
+    static const char *const names[] = {"connection", "host",    "keep-alive",  "te",
+                                        "trailer",    "upgrade", "max-forwards"};
     for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
         if (span_is(name, names[i])) {
             return true;
@@ -479,7 +480,29 @@ static void put_text(struct writer *writer, const char *text)
     put(writer, (struct span){text, strlen(text)});
 }
 
-size_t request_write_head(const struct request *request, const char *bytes, char *out, size_t size)
+static void put_login(struct writer *writer, const char *login)
+{
+    if (login && *login) {
+        put_text(writer, "\r\nProxy-Authorization: ");
+        put_text(writer, login);
+    }
+}
+
+size_t request_write_connect(const struct target *target, const char *login, char *out, size_t size)
+{
+    struct writer writer = {out, size};
+    char name[TARGET_BYTES];
+    put_text(&writer, "CONNECT ");
+    put_text(&writer, target_print(target, name));
+    put_text(&writer, " HTTP/1.1\r\nHost: ");
+    put_text(&writer, name);
+    put_login(&writer, login);
+    put_text(&writer, "\r\n\r\n");
+    return writer.left ? size - writer.left : 0;
+}
+
+size_t request_write_head(const struct request *request, const char *bytes, const char *login,
+                          char *out, size_t size)
 {
     struct writer writer = {out, size};
     struct head head;
@@ -493,7 +516,11 @@ size_t request_write_head(const struct request *request, const char *bytes, char
         return 0;
     }
     put(&writer, head.method);
-    put_text(&writer, path.size && path.at[0] == '/' ? " " : " /");
+    put_text(&writer, login ? " http://" : " ");
+    if (login) {
+        put(&writer, authority);
+    }
+    put_text(&writer, path.size && path.at[0] == '/' ? "" : "/");
     put(&writer, path);
     put_text(&writer, " ");
     put(&writer, head.version);
@@ -508,6 +535,7 @@ size_t request_write_head(const struct request *request, const char *bytes, char
             put(&writer, value);
         }
     }
+    put_login(&writer, login);
     put_text(&writer, "\r\nConnection: close\r\n\r\n");
     return writer.left ? size - writer.left : 0;
 }

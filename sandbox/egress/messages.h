@@ -46,6 +46,7 @@ enum { REQUEST_HEAD_MOST = 16384, REQUEST_HEADERS_MOST = 100 };
 
 struct request {
     bool tunnel; /* CONNECT */
+    bool traces; /* TRACE, whose reply repeats the request */
     struct target target;
     size_t head_bytes;   /* of the received bytes */
     uint64_t body_bytes; /* bytes that follow; not of a tunnel */
@@ -58,6 +59,12 @@ enum request_result request_read(const char *bytes, size_t size, struct request 
                                  unsigned *ret_status, const char **ret_why);
 
 /* Writes the head for the origin: a path instead of the URI, Host from the URI, no fields meant for
- * the proxy, "Connection: close". bytes: those that request_read() read. Returns the length, or 0
- * when it does not fit. */
-size_t request_write_head(const struct request *request, const char *bytes, char *out, size_t size);
+ * the proxy, "Connection: close". bytes: those that request_read() read. login: NULL, or the head
+ * is for an upstream proxy and keeps the URI: what that one is sent ("": nothing). Returns the
+ * length, or 0 when it does not fit. */
+size_t request_write_head(const struct request *request, const char *bytes, const char *login,
+                          char *out, size_t size);
+
+/* Writes the head that has an upstream proxy make a tunnel. Returns as above. */
+size_t request_write_connect(const struct target *target, const char *login, char *out,
+                             size_t size);

@@ -291,11 +291,20 @@ int egress_policy_add(struct egress_policy *policy, const char *word, struct fai
     return 0;
 }
 
-/* "host:port", with brackets where it needs them. */
-static const char *target_print(const struct target *target, char text[EGRESS_HOST_BYTES + 10])
+int egress_policy_allow(struct egress_policy *policy, const char *word, struct fail *ret_fail)
+{
+    unsigned before = policy->count;
+    int r = egress_policy_add(policy, word, ret_fail);
+    if (policy->count > before) {
+        policy->rows[before].asked = true;
+    }
+    return r;
+}
+
+const char *target_print(const struct target *target, char text[TARGET_BYTES])
 {
     bool brackets = strchr(target->host, ':') != NULL;
-    (void)snprintf(text, EGRESS_HOST_BYTES + 10, "%s%s%s:%u", brackets ? "[" : "", target->host,
+    (void)snprintf(text, TARGET_BYTES, "%s%s%s:%u", brackets ? "[" : "", target->host,
                    brackets ? "]" : "", target->port);
     return text;
 }
@@ -303,7 +312,7 @@ static const char *target_print(const struct target *target, char text[EGRESS_HO
 void event_set(struct egress_event *event, enum egress_event_kind kind, const struct target *target,
                const char *fmt, ...)
 {
-    char name[EGRESS_HOST_BYTES + 10];
+    char name[TARGET_BYTES];
     va_list args;
     *event = (struct egress_event){.kind = kind, .port = target->port};
     memcpy(event->host, target->host, sizeof event->host);
@@ -336,7 +345,7 @@ int policy_find(const struct egress_policy *policy, const struct target *target,
                 struct egress_event *ret_event)
 {
     char hosts[256] = "none";
-    char name[EGRESS_HOST_BYTES + 10];
+    char name[TARGET_BYTES];
     for (unsigned i = 0; i < policy->count; i++) {
         if (row_is(&policy->rows[i], target, target->port)) {
             return (int)i;
@@ -374,7 +383,7 @@ bool policy_allows_addresses(const struct egress_policy *policy, const struct ta
         if (error && !own && !has(policy, &named, target->port)) {
             char text[ADDRESS_TEXT_BYTES];
             struct target at = {.port = target->port};
-            char name[EGRESS_HOST_BYTES + 10];
+            char name[TARGET_BYTES];
             (void)snprintf(at.host, sizeof at.host, "%s", address_print(&addresses[i], text));
             event_set(ret_event, EGRESS_REFUSED_ADDRESS, target,
                       "resolves to %s, %s; the user can allow that address: %s %s", text, error,
@@ -408,14 +417,32 @@ static bool next_word(const char **at, char word[EGRESS_HOST_BYTES])
     return true;
 }
 
+/* A domain to search, in lower case. */
+static bool domain_read(const char *word, char ret_domain[EGRESS_HOST_BYTES])
+{
+    struct target target;
+    bool valid = target_read(word, strlen(word), &target) && !target.literal && !target.port;
+    memcpy(ret_domain, target.host, valid ? EGRESS_HOST_BYTES : 0);
+    return valid;
+}
+
 void resolvers_of_text(const char *text, struct egress_resolvers *ret_resolvers)
 {
     struct egress_resolvers found = {};
     char word[EGRESS_HOST_BYTES];
-    for (; *text && found.count < EGRESS_RESOLVERS; text = next_line(text)) {
+    for (; *text; text = next_line(text)) {
         const char *at = text;
-        if (next_word(&at, word) && strcmp(word, "nameserver") == 0 && next_word(&at, word)) {
+        if (!next_word(&at, word)) {
+            continue;
+        }
+        if (strcmp(word, "nameserver") == 0 && next_word(&at, word) &&
+            found.count < EGRESS_RESOLVERS) {
             found.count += address_read(word, &found.servers[found.count]);
+        } else if (strcmp(word, "search") == 0 || strcmp(word, "domain") == 0) {
+            found.search_count = 0; /* the last line counts */
+            while (found.search_count < EGRESS_SEARCH && next_word(&at, word)) {
+                found.search_count += domain_read(word, found.search[found.search_count]);
+            }
         }
     }
     if (found.count == 0) {

@@ -31,6 +31,11 @@ struct target {
 
 bool target_read(const char *text, size_t size, struct target *ret_target);
 
+enum { TARGET_BYTES = EGRESS_HOST_BYTES + 10 };
+
+/* "host:port", with brackets where it needs them. Returns text. */
+const char *target_print(const struct target *target, char text[TARGET_BYTES]);
+
 /* A number of 1 to most digits; most: below 20. */
 bool digits_read(const char *text, size_t size, size_t most, uint64_t *ret_value);
 
@@ -57,3 +62,5 @@ __attribute__((format(printf, 4, 5))) void event_set(struct egress_event *event,
 /* word: "NAME", "NAME:PORT", "192.0.2.1:80", "[2001:db8::1]:80"; without a port: 443 and 80. Does
  * not add a host twice. 0 or -errno with a sentence. */
 int egress_policy_add(struct egress_policy *policy, const char *word, struct fail *ret_fail);
+/* The same for a host that the user has allowed when asked. */
+int egress_policy_allow(struct egress_policy *policy, const char *word, struct fail *ret_fail);

@@ -5,11 +5,13 @@
  * listening socket, then a row for each host that the user allows later, and name servers when the
  * proxy requests them. The egress proxy sends struct egress_notice. */
 
-enum { EGRESS_RESOLVERS = 3, EGRESS_KNOWN = 4 };
+enum { EGRESS_RESOLVERS = 3, EGRESS_KNOWN = 4, EGRESS_SEARCH = 6 };
 
 struct egress_resolvers {
     unsigned count;
     struct egress_address servers[EGRESS_RESOLVERS]; /* at port 53 */
+    unsigned search_count;
+    char search[EGRESS_SEARCH][EGRESS_HOST_BYTES]; /* domains, for names of upstream proxies only */
 };
 
 /* The addresses that the host's own table, hosts(5), has for a row's name. */
@@ -19,8 +21,8 @@ struct egress_known {
 };
 
 /* Both are the server's to read: the proxy opens no files. The "nameserver" lines of
- * resolv.conf(5), or this machine itself where there are none; and the addresses of a name in
- * hosts(5). */
+ * resolv.conf(5), or this machine itself where there are none, and the last "search" or "domain";
+ * and the addresses of a name in hosts(5). */
 void resolvers_of_text(const char *text, struct egress_resolvers *ret_resolvers);
 void known_of_text(const char *text, const char *name, struct egress_known *ret_known);
 
@@ -32,6 +34,8 @@ struct egress_config {
     struct egress_row rows[EGRESS_ROWS];
     struct egress_known known[EGRESS_ROWS];
     char flag[32];
+    struct egress_ways ways;
+    struct egress_known upstream_known[EGRESS_KINDS];
     unsigned filter_count; /* instructions (struct sock_filter) that follow this */
 };
 

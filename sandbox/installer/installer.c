@@ -377,8 +377,8 @@ static int installer_see_scratch(struct box_installer *installer,
     paths->tmp = paths->home = packages->staging;
     paths->staging = packages->staging;
     paths->cache = packages->download;
-    int r =
-        scratch_add_installer(installer->spec.scratch, installer->wanted->program, paths, ret_fail);
+    int r = scratch_add_installer(installer->spec.scratch, installer->wanted->program,
+                                  installer->spec.bundle, paths, ret_fail);
     return r ? r : installer_see_files(installer, ret_fail);
 }
 

@@ -398,6 +398,13 @@ static int step_subtree(struct child *child, const struct plan_step *step)
     return fd < 0 ? -1 : child_move_tree(fd, path, step->attributes);
 }
 
+static int step_cover(struct child *, const struct plan_step *step)
+{
+    defer_close int fd = (int)syscall(SYS_open_tree, AT_FDCWD, child_below_root(step->source),
+                                      OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW);
+    return fd < 0 ? -1 : child_move_tree(fd, child_below_root(step->target), step->attributes);
+}
+
 static int step_read_only_root(struct child *, const struct plan_step *)
 {
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
@@ -459,6 +466,7 @@ const child_step_fn child_root_steps[PLAN_KIND_COUNT] = {
     [PLAN_LINK] = step_link,
     [PLAN_MOVE] = step_move,
     [PLAN_SUBTREE] = step_subtree,
+    [PLAN_COVER] = step_cover,
     [PLAN_OVERLAY] = step_overlay,
     [PLAN_HIDE] = step_hide,
     [PLAN_PROTECT] = step_protect,

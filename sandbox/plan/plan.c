@@ -173,7 +173,8 @@ static void show_python(struct plan *plan, struct trees *trees, const struct pyt
     }
 }
 
-static void add_fresh_files(struct plan *plan, const struct plan_content *content)
+static void add_fresh_files(struct plan *plan, const struct box_spec *spec,
+                            const struct plan_content *content)
 {
     plan_add(plan, PLAN_DIRECTORY, NULL, "/etc");
     (void)plan_add_file(plan, "/etc/passwd", passwd, sizeof passwd - 1);
@@ -187,6 +188,10 @@ static void add_fresh_files(struct plan *plan, const struct plan_content *conten
         plan_add_file(plan, plan_keep(plan, "/run/sandpiper/%s", file->name), file->data,
                       file->size)
             ->mode = embedded_mode(file);
+    }
+    if (spec->bundle) {
+        plan_add_file(plan, "/run/sandpiper/" BOX_BUNDLE, spec->bundle->data, spec->bundle->size)
+            ->mode = 0444;
     }
 }
 
@@ -428,8 +433,14 @@ static void build_steps(struct plan *plan, const struct box_spec *spec,
     for (unsigned i = 0; i < links; i++) {
         plan_add(plan, PLAN_LINK, system_links[i].source, system_links[i].target);
     }
-    add_fresh_files(plan, content);
+    add_fresh_files(plan, spec, content);
     add_mounts(plan, spec, content->python, &trees);
+    if (spec->bundle && spec->certificates) { /* for programs that read this file by its name */
+        struct plan_step *step =
+            plan_add(plan, PLAN_COVER, "/run/sandpiper/" BOX_BUNDLE, spec->certificates);
+        step->attributes = READ_ONLY;
+        step->optional = true;
+    }
     plan_add_machine(plan, spec, facts);
     if (!content->installer) {
         plan_add(plan, PLAN_DIRECTORY, NULL, "/dev/pts");

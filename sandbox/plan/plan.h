@@ -30,6 +30,7 @@ enum plan_kind {
     PLAN_ROOT,      /* tmpfs that becomes /: data */
     PLAN_DIRECTORY, /* target, mode */
     PLAN_FILE,      /* target, content */
+    PLAN_COVER,     /* target, source: a file of the new root that is mounted over another one */
     PLAN_LINK,      /* target → source */
     PLAN_MOVE,      /* slot → target, with attributes */
     PLAN_SUBTREE,   /* directory source of the disk, or NULL: target itself; mounted at target */
@@ -109,7 +110,7 @@ struct plan {
     bool workspace_shared;            /* another sandbox uses it */
     bool workspace_idmap; /* root's own directory: a mapping gives its files to the guest */
     const char *argv[8];  /* of the zygote, NULL-terminated; the plan owns the strings */
-    const char *envp[48];
+    const char *envp[64];
 };
 
 enum { PLAN_INSIDE_ID = 1000 };

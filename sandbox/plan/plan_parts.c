@@ -243,14 +243,37 @@ static unsigned set_proxy(struct plan *plan, const struct egress_policy *policy,
     for (unsigned i = 0; i < sizeof proxies / sizeof *proxies; i++) {
         plan->envp[n++] = proxies[i];
     }
+    plan->envp[n++] = "NODE_USE_ENV_PROXY=1"; /* from 22.21 and 24.5 on it then reads them */
     plan->envp[n++] = plan_keep(plan, "no_proxy=%s", direct);
     plan->envp[n++] = plan_keep(plan, "NO_PROXY=%s", direct);
     return n;
 }
 
-/* The variables that guest/installer reads. */
-static unsigned name_places(struct plan *plan, const struct box_paths *paths, unsigned n)
+static const char *bundle_of(struct plan *plan, const struct box_spec *spec)
 {
+    return spec->bundle ? plan_keep(plan, "%s/" BOX_BUNDLE, spec->paths.run) : spec->certificates;
+}
+
+/* Programs and libraries that bring a list of their own (node, certifi) trust what the machine
+ * trusts. */
+static unsigned set_certificates(struct plan *plan, const struct box_spec *spec, unsigned n)
+{
+    static const char *const names[] = {"SSL_CERT_FILE",  "REQUESTS_CA_BUNDLE",
+                                        "CURL_CA_BUNDLE", "PIP_CERT",
+                                        "GIT_SSL_CAINFO", "NODE_EXTRA_CA_CERTS"};
+    const char *path = bundle_of(plan, spec);
+    for (unsigned i = 0; path && i < sizeof names / sizeof *names; i++) {
+        plan->envp[n++] = plan_keep(plan, "%s=%s", names[i], path);
+    }
+    return n;
+}
+
+/* The variables that guest/installer reads. */
+static unsigned name_places(struct plan *plan, const struct box_spec *spec, unsigned n)
+{
+    const struct box_paths *paths = &spec->paths;
+    const char *bundle = bundle_of(plan, spec);
+    plan->envp[n++] = plan_keep(plan, "SANDPIPER_BUNDLE=%s", bundle ? bundle : "");
     plan->envp[n++] = plan_keep(plan, "SANDPIPER_STAGE=%s", paths->staging);
     plan->envp[n++] = plan_keep(plan, "SANDPIPER_CACHE=%s", paths->cache);
     plan->envp[n++] = plan_keep(plan, "SANDPIPER_FIND_LINKS=%s", paths->find_links);
@@ -292,7 +315,7 @@ void plan_set_environment(struct plan *plan, const struct box_spec *spec,
     plan->envp[n++] = "LANG=C.UTF-8";
     if (content->installer) {
         plan->envp[n++] = plan_keep(plan, "TMPDIR=%s/tmp", paths->staging);
-        n = name_places(plan, paths, n);
+        n = name_places(plan, spec, n);
     } else {
         plan->envp[n++] = plan_keep(plan, "TMPDIR=%s", paths->tmp);
         plan->envp[n++] = plan_keep(plan, "SANDPIPER_DIRECTORY=%s", paths->work);
@@ -337,6 +360,7 @@ void plan_set_environment(struct plan *plan, const struct box_spec *spec,
         plan->envp[n++] = plan_keep(plan, "%s=%u", names[i], cpus);
     }
     n = spec->egress ? set_proxy(plan, spec->egress, n) : n;
+    n = spec->egress && !content->installer ? set_certificates(plan, spec, n) : n;
     plan->envp[n] = NULL;
 }
 
@@ -471,6 +495,7 @@ static const char *const kind_names[PLAN_KIND_COUNT] = {
     [PLAN_ROOT] = "new root on tmpfs",
     [PLAN_DIRECTORY] = "make directory",
     [PLAN_FILE] = "write file",
+    [PLAN_COVER] = "mount over file",
     [PLAN_LINK] = "link",
     [PLAN_MOVE] = "mount tree",
     [PLAN_SUBTREE] = "mount directory",

@@ -47,8 +47,8 @@ int scratch_prepare(struct box_scratch *, uid_t, gid_t, struct fail *)
     return -ENOTSUP;
 }
 
-int scratch_add_installer(struct box_scratch *, const struct embedded *, struct box_paths *,
-                          struct fail *)
+int scratch_add_installer(struct box_scratch *, const struct embedded *, const struct embedded *,
+                          struct box_paths *, struct fail *)
 {
     return -ENOTSUP;
 }

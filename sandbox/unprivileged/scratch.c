@@ -206,12 +206,15 @@ static int make_directory(int parent_fd, const char *name, mode_t mode, uid_t ui
     return 0;
 }
 
+/* bundle: one more file, or NULL. */
 static int write_files(const struct box_scratch *scratch, const char *directory,
-                       const struct embedded *files)
+                       const struct embedded *files, const struct embedded *bundle)
 {
     int r = make_directory(scratch->fd, directory, 0755, geteuid(), getegid());
     defer_close int fd = r ? -1 : openat(scratch->fd, directory, OPEN_DIRECTORY | O_NOFOLLOW);
-    for (const struct embedded *file = files; r == 0 && file && file->name; file++) {
+    for (const struct embedded *file = files; r == 0 && file; file = file == bundle     ? NULL
+                                                                     : (file + 1)->name ? file + 1
+                                                                                        : bundle) {
         const char *slash = strchr(file->name, '/');
         char parent[64] = "";
         if (slash) {
@@ -245,7 +248,8 @@ static int make_scratch(struct box_scratch *scratch, const struct box_spec *spec
         return -errno;
     }
     scratch->lock_fd = cleanup_lock(scratch->fd, SCRATCH_LOCK);
-    return scratch->lock_fd < 0 ? scratch->lock_fd : write_files(scratch, "run", spec->guest);
+    return scratch->lock_fd < 0 ? scratch->lock_fd
+                                : write_files(scratch, "run", spec->guest, spec->bundle);
 }
 
 struct made {
@@ -384,9 +388,10 @@ int scratch_prepare(struct box_scratch *scratch, uid_t uid, gid_t gid, struct fa
 }
 
 int scratch_add_installer(struct box_scratch *scratch, const struct embedded *files,
-                          struct box_paths *paths, struct fail *ret_fail)
+                          const struct embedded *bundle, struct box_paths *paths,
+                          struct fail *ret_fail)
 {
-    int r = scratch->has_installer ? 0 : write_files(scratch, "installer", files);
+    int r = scratch->has_installer ? 0 : write_files(scratch, "installer", files, bundle);
     if (r < 0) {
         return fail_set(ret_fail, -r, "cannot create the directory %s", scratch->installer);
     }

@@ -23,9 +23,11 @@ void level_plan_proxy(const struct box_scratch *scratch, const struct host_facts
  * Leaves the user's own workspace as it is. 0 or -errno */
 int scratch_prepare(struct box_scratch *scratch, uid_t uid, gid_t gid, struct fail *ret_fail);
 
-/* Writes the files of an installer's program, once, and points paths to them. 0 or -errno */
+/* Writes the files of an installer's program, once, and points paths to them. bundle: one more
+ * file, or NULL. 0 or -errno */
 int scratch_add_installer(struct box_scratch *scratch, const struct embedded *files,
-                          struct box_paths *paths, struct fail *ret_fail);
+                          const struct embedded *bundle, struct box_paths *paths,
+                          struct fail *ret_fail);
 
 /* Copies a file of the user's to where installers can read it, because their uid may be unable to
  * reach it. Must follow scratch_add_installer(). *ret_path: a path in the scratch directory, the

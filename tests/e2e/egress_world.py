@@ -24,6 +24,32 @@ PRIVATE = "10.0.0.5"
 LOOPBACK = "127.0.0.1"
 SIOCSIFADDR, SIOCSIFFLAGS, IFF_UP = 0x8916, 0x8914, 1
 MARK = "SANDPIPER_TEST_WORLD"
+# In the sandbox: sends raw bytes to the proxy and reads its response.
+RAW = """
+import os, socket, urllib.request, urllib.error
+def raw(data, wait=True):
+    with socket.create_connection(('127.0.0.1', 3128), 30) as s:
+        s.sendall(data if isinstance(data, bytes) else data.encode())
+        got = b''
+        try:
+            while wait and (piece := s.recv(65536)):
+                got += piece
+        except ConnectionResetError:
+            pass
+        return got.decode('latin-1')
+def tunnel(target):
+    with socket.create_connection(('127.0.0.1', 3128), 30) as s:
+        s.sendall(f'CONNECT {target} HTTP/1.1\\r\\nHost: {target}\\r\\n\\r\\n'.encode())
+        return s.recv(65536).decode('latin-1').split('\\r\\n')[0]
+def get(url):
+    try:
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            return answer.read()
+    except urllib.error.HTTPError as e:
+        return f'{e.code} {e.reason}'
+    except OSError as e:
+        return str(e)
+"""
 
 
 def enter():

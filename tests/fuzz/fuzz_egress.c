@@ -1,9 +1,11 @@
 /* The input of the egress proxy. The first byte chooses: a request of the sandbox, which if
- * accepted is rewritten so that it has one interpretation only; or a name server's answer. */
+ * accepted is rewritten so that it has one interpretation only; a name server's answer; or an
+ * upstream proxy's reply. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "sandbox/egress/messages.h"
+#include "sandbox/egress/upstream.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { ID = 0x3131 };
@@ -23,7 +25,7 @@ static unsigned count(const char *bytes, size_t size, const char *what)
 static void check_head(const struct request *request, const char *bytes)
 {
     static char out[2 * REQUEST_HEAD_MOST];
-    size_t size = request_write_head(request, bytes, out, sizeof out);
+    size_t size = request_write_head(request, bytes, /* login= */ NULL, out, sizeof out);
     if (size == 0 || size > request->head_bytes + 64 + REQUEST_HEADERS_MOST ||
         memchr(out, '\0', size) || memcmp(out + size - 4, "\r\n\r\n", 4) != 0 ||
         count(out, size, "\r\n\r\n") != 1 || count(out, size, "\r\nHost: ") != 1 ||
@@ -82,6 +84,28 @@ static void fuzz_answer(const uint8_t *bytes, size_t size)
     }
 }
 
+/* Its reason is printable, and the sentence that quotes it is one line. */
+static void fuzz_reply(const char *bytes, size_t size)
+{
+    struct upstream_reply reply = {};
+    struct egress_event event;
+    const struct egress_upstream upstream = {.host = "p.example", .port = 1, .source = "--proxy"};
+    const struct target target = {.host = "a.example", .port = 443};
+    if (reply_read(bytes, size, &reply) != REPLY_WHOLE) {
+        return;
+    }
+    upstream_explain(&upstream, UPSTREAM_REFUSES, &reply, &target, &event);
+    if (reply.head_bytes > size || reply.status < 200 || reply.status > 999 ||
+        strlen(event.text) >= sizeof event.text) {
+        abort();
+    }
+    for (const char *at = event.text; *at; at++) {
+        if (*at < ' ' || *at > '~') {
+            abort();
+        }
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size > 1 && size <= REQUEST_HEAD_MOST) {
@@ -91,7 +115,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             abort();
         }
         memcpy(bytes, data + 1, size - 1);
-        if (data[0] & 1) {
+        if (data[0] == 'r') {
+            fuzz_reply(bytes, size - 1);
+        } else if (data[0] & 1) {
             fuzz_answer((const uint8_t *)bytes, size - 1);
         } else {
             fuzz_request(bytes, size - 1);

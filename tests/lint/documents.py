@@ -15,7 +15,7 @@ FOREIGN = set("list suite setup verbose only scale big rm security-opt privilege
 OF_CONFIG = {"host", "file", "name", "install", "uninstall", "in-memory", "help", "version"}  # cli/config.c, cli/options.c
 # Set by meson, make and the build for what they start; a test's own, for its child; or a name in C.
 INTERNAL = set("SANDPIPER_UNITS SANDPIPER_COMPLETIONS SANDPIPER_VERSION SANDPIPER_TEST_SECRET SANDPIPER_TEST_WORLD "
-               "SANDPIPER_CACHE SANDPIPER_CERTIFICATE SANDPIPER_CONSTRAINT SANDPIPER_DIRECTORY SANDPIPER_FIND_LINKS SANDPIPER_STAGE".split())
+               "SANDPIPER_CACHE SANDPIPER_CERTIFICATE SANDPIPER_CONSTRAINT SANDPIPER_DIRECTORY SANDPIPER_FIND_LINKS SANDPIPER_STAGE SANDPIPER_BUNDLE SANDPIPER_SETTINGS".split())
 # A figure and the pages that give it, each with the words beside it.
 FIGURES = (
     ("16 MB", {"README.md": "A server takes 16 MB", "docs/DEPLOY.md": "(their share) | 16 MB",

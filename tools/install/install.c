@@ -386,6 +386,7 @@ static char *compose_request(const struct installs *installs, enum install_step 
         .layers = box_packages_layers(packages),
         .layers_path = box_packages_path(packages),
         .bytes_most = spec->packages_bytes,
+        .upstream = spec->ways != NULL,
         .fetched = op->report.fetched,
         .built = installs->built,
     };

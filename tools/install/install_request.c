@@ -203,9 +203,9 @@ static json_t *fetch_request(const struct install_sources *sources,
 {
     const struct install_config *config = sources->config;
     return json_pack(
-        "{s:s, s:O, s:b, s:o, s:b, s:b, s:b, s:b, s:b, s:o, s:o, s:s*, s:o*}", "step", "fetch",
-        "packages", input->packages, "upgrade", input->upgrade, "extra_index_urls",
-        extra_urls_of(sources), "no_index", config->no_index, "find_links",
+        "{s:s, s:O, s:b, s:b, s:o, s:b, s:b, s:b, s:b, s:b, s:o, s:o, s:s*, s:o*}", "step", "fetch",
+        "packages", input->packages, "upstream", input->upstream, "upgrade", input->upgrade,
+        "extra_index_urls", extra_urls_of(sources), "no_index", config->no_index, "find_links",
         config->find_links != NULL, "constraint", config->constraint != NULL, "cert",
         config->index_cert != NULL, "only_binary", !config->allow_sdist, "layers", layers_of(input),
         "credentials", credentials_of(sources), "index_url",

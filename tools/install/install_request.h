@@ -55,6 +55,7 @@ struct install_input {
     unsigned layers;         /* how many there are */
     const char *layers_path; /* the directory in which the installer sees them */
     uint64_t bytes_most;     /* most bytes of the installed packages */
+    bool upstream;           /* FETCH: there is an upstream proxy */
     const json_t *fetched;   /* PLACE, BUILD: FETCH's reply */
     const json_t *built;     /* FETCH: what was built so far, or NULL */
 };

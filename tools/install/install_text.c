@@ -39,6 +39,8 @@ static const struct {
                          "Try again: downloads are kept. Or install fewer packages at once."},
     [INSTALL_AUTH] = {"auth", "the index requires credentials",
                       "The user can add them to --index-url."},
+    [INSTALL_PROXY] = {"proxy", "no way through the user's proxy",
+                       "Repeating the call changes nothing before that."},
     [INSTALL_BAD_HASH] =
         {"bad_hash", "wrong hash of a download",
          "Try again; if it fails again, the index is broken or cannot be trusted."},

@@ -19,6 +19,7 @@ enum install_failure {
     INSTALL_DISK,
     INSTALL_TIMEOUT,
     INSTALL_AUTH,
+    INSTALL_PROXY, /* an upstream proxy refuses, or cannot be used */
     INSTALL_BAD_HASH,
     INSTALL_NO_INSTALLER,
     INSTALL_BUILD_FAILED,

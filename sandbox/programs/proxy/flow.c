@@ -3,10 +3,16 @@
  *   HEAD     the request is read; the policy checks its target
  *   RESOLVE  its name is looked up; all addresses are checked, and only those are connected to
  *   CONNECT  the addresses are tried in order, until one accepts
+ *   REPLY    an upstream proxy has been sent a CONNECT, and its reply is read
  *   RELAY    bytes go both ways: all of a tunnel; of a request the head as rewritten, and the body
  *   REFUSE   the response says why, then the connection ends
  *
- * Each state has a deadline, which the peer cannot extend. */
+ * Each state has a deadline, which the peer cannot extend.
+ *
+ * Of a request that goes through an upstream proxy, RESOLVE and CONNECT are about that one, whose
+ * address no rule forbids: the user has named it. The names of targets are then its to resolve;
+ * only one that the user has allowed when asked is looked up first, so that a click opens no
+ * private address that is known here. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -19,7 +25,15 @@
 #include "base/own.h"
 #include "sandbox/programs/proxy/proxy.h"
 
-enum flow_state { FLOW_NONE, FLOW_HEAD, FLOW_RESOLVE, FLOW_CONNECT, FLOW_RELAY, FLOW_REFUSE };
+enum flow_state {
+    FLOW_NONE,
+    FLOW_HEAD,
+    FLOW_RESOLVE,
+    FLOW_CONNECT,
+    FLOW_REPLY,
+    FLOW_RELAY,
+    FLOW_REFUSE
+};
 
 enum { SOCKET_BUFFER_BYTES = 262144, WINDOW_BYTES = 1048576, ACCEPTED_A_TURN = 128 };
 
@@ -38,14 +52,18 @@ struct flow {
     uint64_t deadline_ns; /* of the state, or of inactivity */
     uint64_t end_ns;
     uint64_t relayed_bytes;
-    uint64_t body_left; /* of a request: what the client may still send */
+    uint64_t body_left;                /* of a request: what the client may still send */
+    const struct egress_upstream *via; /* or NULL: directly to the target */
+    uint64_t via_ns;                   /* deadline of the connection to it */
     enum flow_state state;
     int client;
     int upstream;
     unsigned row;
+    unsigned lookup; /* the row, or the upstream proxy's */
     unsigned candidate_count;
     unsigned candidate; /* the next one */
     struct egress_address candidates[PROXY_CANDIDATES];
+    bool reply_due; /* of a request: the head of what the upstream proxy replies */
 };
 
 static struct flow flows[PROXY_FLOWS];
@@ -86,6 +104,7 @@ static const char *const errors[EGRESS_EVENT_COUNT] = {
     [EGRESS_REFUSED_REQUEST] = "http_request_error",
     [EGRESS_REFUSED_LIMIT] = "connection_limit_reached",
     [EGRESS_UNREACHABLE] = "destination_unavailable",
+    [EGRESS_UPSTREAM] = "destination_unavailable",
 };
 
 /* The sentence is also in the reason phrase, which programs show when a tunnel is refused. */
@@ -112,6 +131,22 @@ static void flow_unreachable(struct proxy *proxy, struct flow *flow, unsigned st
     struct egress_event event;
     event_set(&event, EGRESS_UNREACHABLE, &flow->request.target, "cannot be reached: %s", why);
     flow_refuse(proxy, flow, status, &event, now_ns);
+}
+
+/* What the upstream proxy does wrong, or refuses. reply: or NULL. */
+static void flow_stuck(struct proxy *proxy, struct flow *flow, enum upstream_error error,
+                       const struct upstream_reply *reply, uint64_t now_ns)
+{
+    struct egress_event event;
+    bool late = error == UPSTREAM_NO_CONNECTION || error == UPSTREAM_SILENT ||
+                error == UPSTREAM_NO_RESOLVER;
+    if (reply && (reply->status == 407 || reply->status == 401) && reply->takes_basic &&
+        flow->via->has_login) {
+        proxy->password_ns[flow->lookup - EGRESS_ROWS] =
+            now_ns + (uint64_t)PROXY_PASSWORD_MS * CLOCK_NS_PER_MS;
+    }
+    upstream_explain(flow->via, error, reply, &flow->request.target, &event);
+    flow_refuse(proxy, flow, late ? 504 : 502, &event, now_ns);
 }
 
 bool flows_have_space(void)
@@ -151,6 +186,8 @@ void flows_accept(struct proxy *proxy, uint64_t now_ns)
         bound_buffers(fd);
         flow->client = fd;
         flow->upstream = -1;
+        flow->via = NULL;
+        flow->reply_due = false;
         flow->end_ns = now_ns + (uint64_t)PROXY_LIFE_MS * CLOCK_NS_PER_MS;
         flow->relayed_bytes = 0;
         pipe_reset(&flow->up);
@@ -204,21 +241,28 @@ static bool pipe_has_space(const struct pipe *pipe)
     return !pipe->ended && (pipe->end < sizeof pipe->bytes || pipe->start == pipe->end);
 }
 
-static void flow_start_relay(struct flow *flow, uint64_t now_ns)
+/* reply_bytes: of the upstream proxy's reply, in front of the first bytes of a tunnel. */
+static void flow_start_relay(struct flow *flow, size_t reply_bytes, uint64_t now_ns)
 {
     static const char established[] = "HTTP/1.1 200 Connection established\r\n\r\n";
+    enum { ESTABLISHED = sizeof established - 1 };
     static char head[PROXY_PIPE_BYTES];
+    char login[UPSTREAM_LOGIN_BYTES];
+    struct pipe *down = &flow->down;
     struct pipe *up = &flow->up;
     const struct request *request = &flow->request;
     bound_buffers(flow->upstream);
     flow_enter(flow, FLOW_RELAY, now_ns, PROXY_IDLE_MS);
     if (request->tunnel) {
-        memcpy(flow->down.bytes, established, sizeof established - 1);
-        flow->down.end = sizeof established - 1;
+        memmove(down->bytes + ESTABLISHED, down->bytes + reply_bytes, down->end - reply_bytes);
+        memcpy(down->bytes, established, ESTABLISHED);
+        down->end += ESTABLISHED - reply_bytes;
         up->start = request->head_bytes; /* what follows the head is for the other end */
         return;
     }
-    size_t size = request_write_head(request, up->bytes, head, sizeof head);
+    flow->reply_due = flow->via != NULL;
+    size_t size = request_write_head(
+        request, up->bytes, flow->via ? upstream_login(flow->via, login) : NULL, head, sizeof head);
     size_t early = up->end - request->head_bytes;
     if (size == 0 || early > request->body_bytes || size + early > sizeof up->bytes) {
         flow_close(flow); /* a second request after the first: never read */
@@ -233,9 +277,10 @@ static void flow_start_relay(struct flow *flow, uint64_t now_ns)
 
 static void flow_connect_next(struct proxy *proxy, struct flow *flow, uint64_t now_ns, int error)
 {
-    while (flow->candidate < flow->candidate_count) {
-        int fd = connect_start(&flow->candidates[flow->candidate++], flow->request.target.port,
-                               SOCK_STREAM);
+    const struct egress_upstream *via = flow->via;
+    while (flow->candidate < flow->candidate_count && (!via || now_ns < flow->via_ns)) {
+        int fd = connect_start(&flow->candidates[flow->candidate++],
+                               via ? via->port : flow->request.target.port, SOCK_STREAM);
         drop_fd(&flow->upstream);
         if (fd >= 0) {
             flow->upstream = fd;
@@ -244,6 +289,14 @@ static void flow_connect_next(struct proxy *proxy, struct flow *flow, uint64_t n
         }
         error = -fd;
     }
+    if (via) {
+        flow_stuck(proxy, flow,
+                   error == ETIMEDOUT      ? UPSTREAM_NO_CONNECTION
+                   : error == ECONNREFUSED ? UPSTREAM_REFUSED_CONNECTION
+                                           : UPSTREAM_NO_ROUTE,
+                   NULL, now_ns);
+        return;
+    }
     flow_unreachable(proxy, flow, error == ETIMEDOUT ? 504 : 502,
                      error == ETIMEDOUT      ? "the connection timed out"
                      : error == ECONNREFUSED ? "the connection was refused"
@@ -251,15 +304,29 @@ static void flow_connect_next(struct proxy *proxy, struct flow *flow, uint64_t n
                      now_ns);
 }
 
+static void flow_resolve(struct proxy *proxy, struct flow *flow, unsigned lookup, uint64_t now_ns);
+
+static void flow_resolve_upstream(struct proxy *proxy, struct flow *flow, uint64_t now_ns)
+{
+    flow_resolve(proxy, flow, EGRESS_ROWS + (unsigned)(flow->via - proxy->ways.upstreams), now_ns);
+}
+
 static void flow_take_addresses(struct proxy *proxy, struct flow *flow, uint64_t now_ns)
 {
     static struct egress_address addresses[2 * DNS_ADDRESSES];
     struct egress_event event;
-    size_t count = lookup_addresses(&proxy->lookups[flow->row], addresses);
-    if (!policy_allows_addresses(&proxy->policy, &flow->request.target, addresses, count, &event)) {
+    bool of_target = flow->lookup == flow->row;
+    size_t count = lookup_addresses(&proxy->lookups[flow->lookup], addresses);
+    if (of_target &&
+        !policy_allows_addresses(&proxy->policy, &flow->request.target, addresses, count, &event)) {
         flow_refuse(proxy, flow, 403, &event, now_ns);
         return;
     }
+    if (of_target && flow->via) {
+        flow_resolve_upstream(proxy, flow, now_ns);
+        return;
+    }
+    flow->via_ns = now_ns + (uint64_t)PROXY_UPSTREAM_MS * CLOCK_NS_PER_MS;
     flow->candidate = 0;
     flow->candidate_count = count < PROXY_CANDIDATES ? (unsigned)count : PROXY_CANDIDATES;
     memcpy(flow->candidates, addresses, flow->candidate_count * sizeof *addresses);
@@ -268,20 +335,52 @@ static void flow_take_addresses(struct proxy *proxy, struct flow *flow, uint64_t
 
 static void flow_step_resolve(struct proxy *proxy, struct flow *flow, uint64_t now_ns)
 {
-    switch (proxy->lookups[flow->row].state) {
-    case LOOKUP_FOUND:
+    enum lookup_state state = proxy->lookups[flow->lookup].state;
+    bool failed = state == LOOKUP_NO_NAME || state == LOOKUP_SILENT;
+    if (state == LOOKUP_FOUND) {
         flow_take_addresses(proxy, flow, now_ns);
-        break;
-    case LOOKUP_NO_NAME:
-        flow_unreachable(proxy, flow, 502, "the name does not exist", now_ns);
-        break;
-    case LOOKUP_SILENT:
-        flow_unreachable(proxy, flow, 504, "no name server responds", now_ns);
-        break;
-    case LOOKUP_NONE:
-    case LOOKUP_ASKING:
-    default:
-        break;
+    } else if (failed && flow->via && flow->lookup == flow->row) {
+        flow_resolve_upstream(proxy, flow, now_ns); /* only that one may know the name */
+    } else if (failed && flow->via) {
+        flow_stuck(proxy, flow, state == LOOKUP_NO_NAME ? UPSTREAM_NO_NAME : UPSTREAM_NO_RESOLVER,
+                   NULL, now_ns);
+    } else if (failed) {
+        flow_unreachable(proxy, flow, state == LOOKUP_NO_NAME ? 502 : 504,
+                         state == LOOKUP_NO_NAME ? "the name does not exist"
+                                                 : "no name server responds",
+                         now_ns);
+    }
+}
+
+static void flow_resolve(struct proxy *proxy, struct flow *flow, unsigned lookup, uint64_t now_ns)
+{
+    flow->lookup = lookup;
+    flow_enter(flow, FLOW_RESOLVE, now_ns, 2ULL * PROXY_RESOLVE_MS);
+    lookup_want(proxy, lookup, now_ns);
+    flow_step_resolve(proxy, flow, now_ns);
+}
+
+/* Whether a request that the policy allows goes on to the upstream proxy; else it is refused. */
+static void flow_go_upstream(struct proxy *proxy, struct flow *flow, uint64_t now_ns)
+{
+    const struct target *target = &flow->request.target;
+    unsigned kind = (unsigned)(flow->via - proxy->ways.upstreams);
+    struct egress_event event;
+    if (target->literal &&
+        !policy_allows_addresses(&proxy->policy, target, &target->address, 1, &event)) {
+        flow_refuse(proxy, flow, 403, &event, now_ns);
+    } else if (flow->request.traces) { /* the reply would show what that one is sent */
+        event_set(&event, EGRESS_REFUSED_REQUEST, &(struct target){},
+                  "the proxy refuses this request: TRACE, where the user has an upstream proxy");
+        flow_refuse(proxy, flow, 403, &event, now_ns);
+    } else if (flow->via->unusable[0]) {
+        flow_stuck(proxy, flow, UPSTREAM_UNUSABLE, NULL, now_ns);
+    } else if (now_ns < proxy->password_ns[kind]) {
+        flow_stuck(proxy, flow, UPSTREAM_PASSWORD, NULL, now_ns);
+    } else if (proxy->policy.rows[flow->row].asked && !target->literal) {
+        flow_resolve(proxy, flow, flow->row, now_ns);
+    } else {
+        flow_resolve_upstream(proxy, flow, now_ns);
     }
 }
 
@@ -311,9 +410,70 @@ static void flow_step_head(struct proxy *proxy, struct flow *flow, uint64_t now_
         return;
     }
     flow->row = (unsigned)row;
-    flow_enter(flow, FLOW_RESOLVE, now_ns, 2ULL * PROXY_RESOLVE_MS);
-    lookup_want(proxy, flow->row, now_ns);
-    flow_step_resolve(proxy, flow, now_ns);
+    flow->via = ways_find(&proxy->ways, &flow->request.target, flow->request.tunnel);
+    if (flow->via) {
+        flow_go_upstream(proxy, flow, now_ns);
+    } else {
+        flow_resolve(proxy, flow, flow->row, now_ns);
+    }
+}
+
+static void flow_begin_relay(struct proxy *proxy, struct flow *flow, size_t reply_bytes,
+                             uint64_t now_ns)
+{
+    struct egress_event event;
+    event_set(&event, EGRESS_ALLOWED, &flow->request.target, "is allowed (%s %.250s)",
+              proxy->policy.flag, proxy->policy.rows[flow->row].host);
+    proxy_tell(proxy, EGRESS_NOTICE_EVENT, &event);
+    flow_start_relay(flow, reply_bytes, now_ns);
+}
+
+static void flow_ask_upstream(struct proxy *proxy, struct flow *flow, uint64_t now_ns)
+{
+    char login[UPSTREAM_LOGIN_BYTES];
+    char head[sizeof login + 2UL * TARGET_BYTES + 64];
+    size_t size = request_write_connect(&flow->request.target, upstream_login(flow->via, login),
+                                        head, sizeof head);
+    /* A new connection takes more than that at once. */
+    if (send(flow->upstream, head, size, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)size) {
+        flow_stuck(proxy, flow, UPSTREAM_CLOSED, NULL, now_ns);
+        return;
+    }
+    flow_enter(flow, FLOW_REPLY, now_ns, PROXY_REPLY_MS);
+}
+
+/* Reads the reply to CONNECT. What follows a success belongs to the tunnel. */
+static void flow_step_reply(struct proxy *proxy, struct flow *flow, uint64_t now_ns)
+{
+    struct pipe *down = &flow->down;
+    struct upstream_reply reply;
+    bool whole = pipe_fill(down, flow->upstream, REPLY_HEAD_MOST - down->end);
+    enum reply_result result = reply_read(down->bytes, down->end, &reply);
+    if (result == REPLY_MORE && (!whole || down->ended)) {
+        flow_stuck(proxy, flow, UPSTREAM_CLOSED, NULL, now_ns);
+    } else if (result == REPLY_GARBAGE) {
+        flow_stuck(proxy, flow, UPSTREAM_GARBAGE, NULL, now_ns);
+    } else if (result == REPLY_WHOLE && reply.status / 100 == 2) {
+        flow_begin_relay(proxy, flow, reply.head_bytes, now_ns);
+    } else if (result == REPLY_WHOLE) {
+        flow_stuck(proxy, flow, UPSTREAM_REFUSES, &reply, now_ns);
+    }
+}
+
+/* Checks what an upstream proxy replies to a request for a path, before code gets a byte of it. A
+ * 407 is about the user's password, and nothing else differs from the site's own. */
+static void flow_check_reply(struct proxy *proxy, struct flow *flow, uint64_t now_ns)
+{
+    struct pipe *down = &flow->down;
+    struct upstream_reply reply = {};
+    enum reply_result result = reply_read(down->bytes, down->end, &reply);
+    if (down->ended && down->end == 0) {
+        flow_stuck(proxy, flow, UPSTREAM_CLOSED, NULL, now_ns);
+    } else if (result == REPLY_WHOLE && reply.status == 407) {
+        flow_stuck(proxy, flow, UPSTREAM_REFUSES, &reply, now_ns);
+    } else {
+        flow->reply_due = result == REPLY_MORE && !down->ended;
+    }
 }
 
 static void flow_step_connect(struct proxy *proxy, struct flow *flow, uint64_t now_ns)
@@ -325,12 +485,10 @@ static void flow_step_connect(struct proxy *proxy, struct flow *flow, uint64_t n
     }
     if (error) {
         flow_connect_next(proxy, flow, now_ns, error);
+    } else if (flow->via && flow->request.tunnel) {
+        flow_ask_upstream(proxy, flow, now_ns);
     } else {
-        struct egress_event event;
-        event_set(&event, EGRESS_ALLOWED, &flow->request.target, "is allowed (%s %.250s)",
-                  proxy->policy.flag, proxy->policy.rows[flow->row].host);
-        proxy_tell(proxy, EGRESS_NOTICE_EVENT, &event);
-        flow_start_relay(flow, now_ns);
+        flow_begin_relay(proxy, flow, /* reply_bytes= */ 0, now_ns);
     }
 }
 
@@ -364,10 +522,20 @@ static void flow_step_relay(struct proxy *proxy, struct flow *flow, short client
         whole = flow_fill_up(flow);
     }
     if (upstream & (POLLIN | POLLHUP | POLLERR)) {
-        whole = whole && pipe_fill(down, flow->upstream, sizeof down->bytes);
+        bool filled = pipe_fill(down, flow->upstream,
+                                flow->reply_due ? REPLY_HEAD_MOST - down->end : sizeof down->bytes);
+        down->ended = down->ended || (flow->reply_due && !filled); /* a reset is an end, too */
+        whole = whole && (filled || flow->reply_due);
     }
     size_t came = up->end - up->start + down->end - down->start - waiting;
-    whole = whole && pipe_drain(up, flow->upstream) && pipe_drain(down, flow->client);
+    if (flow->reply_due) {
+        flow_check_reply(proxy, flow, now_ns);
+    }
+    if (flow->state != FLOW_RELAY) {
+        return;
+    }
+    whole = whole && pipe_drain(up, flow->upstream) &&
+            (flow->reply_due || pipe_drain(down, flow->client));
     flow->relayed_bytes += came;
     if (came || client & POLLOUT || upstream & POLLOUT) {
         flow->deadline_ns = now_ns + PROXY_IDLE_MS * CLOCK_NS_PER_MS;
@@ -402,7 +570,14 @@ static void flow_late(struct proxy *proxy, struct flow *flow, uint64_t now_ns)
     struct egress_event event;
     switch (flow->state) {
     case FLOW_RESOLVE:
-        flow_unreachable(proxy, flow, 504, "no name server responds", now_ns);
+        if (flow->via) {
+            flow_stuck(proxy, flow, UPSTREAM_NO_RESOLVER, NULL, now_ns);
+        } else {
+            flow_unreachable(proxy, flow, 504, "no name server responds", now_ns);
+        }
+        break;
+    case FLOW_REPLY:
+        flow_stuck(proxy, flow, UPSTREAM_SILENT, NULL, now_ns);
         break;
     case FLOW_CONNECT:
         flow_connect_next(proxy, flow, now_ns, ETIMEDOUT);
@@ -450,13 +625,14 @@ nfds_t flows_poll(struct pollfd *polled, uint64_t *deadline_ns)
             bool out = flow->down.start < flow->down.end;
             *client = (struct pollfd){.fd = flow->client,
                                       .events = (short)(POLLIN | (out ? POLLOUT : 0))};
-        } else if (flow->state == FLOW_CONNECT) {
-            *upstream = (struct pollfd){.fd = flow->upstream, .events = POLLOUT};
+        } else if (flow->state == FLOW_CONNECT || flow->state == FLOW_REPLY) {
+            *upstream = (struct pollfd){.fd = flow->upstream,
+                                        .events = flow->state == FLOW_REPLY ? POLLIN : POLLOUT};
         } else if (flow->state == FLOW_RELAY) {
             bool in = flow->request.tunnel || flow->body_left == 0 || pipe_has_space(&flow->up);
             in = in && (!flow->request.tunnel || pipe_has_space(&flow->up));
             bool up = flow->up.start < flow->up.end;
-            bool down = flow->down.start < flow->down.end;
+            bool down = !flow->reply_due && flow->down.start < flow->down.end;
             short client_events = (short)((in ? POLLIN : 0) | (down ? POLLOUT : 0));
             short upstream_events =
                 (short)((pipe_has_space(&flow->down) ? POLLIN : 0) | (up ? POLLOUT : 0));
@@ -482,6 +658,8 @@ void flows_step(struct proxy *proxy, const struct pollfd *polled, uint64_t now_n
             flow_step_head(proxy, flow, now_ns);
         } else if (flow->state == FLOW_CONNECT && upstream) {
             flow_step_connect(proxy, flow, now_ns);
+        } else if (flow->state == FLOW_REPLY && upstream) {
+            flow_step_reply(proxy, flow, now_ns);
         } else if (flow->state == FLOW_RELAY && (client || upstream)) {
             flow_step_relay(proxy, flow, client, upstream, now_ns);
         } else if (flow->state == FLOW_REFUSE && client) {

@@ -1,9 +1,11 @@
 /* Resolves names with a small client of our own, because the C library's resolver opens files and
  * loads plug-ins, and this process can do neither. Names are resolved as written, without search
- * domains. What the host's own table knows is not queried. */
+ * domains; only those of upstream proxies are searched for, as an office may call its own "proxy".
+ * What the host's own table knows is not queried. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -38,13 +40,27 @@ static bool lookup_has_any(const struct lookup *lookup)
     return lookup->families[0].count + lookup->families[1].count > 0;
 }
 
-static bool lookup_resolved(struct lookup *lookup, uint64_t now_ns)
+/* Chooses the next name to ask for: of a row its own; of an upstream proxy that, and that in each
+ * domain, which comes first where the name has no dot (resolv.conf(5), ndots). False: there is
+ * none. */
+static bool lookup_next_name(struct proxy *proxy, unsigned row)
 {
-    if (!lookup->answered[0] || !lookup->answered[1]) {
-        return false;
+    struct lookup *lookup = &proxy->lookups[row];
+    bool upstream = row >= EGRESS_ROWS;
+    const char *host =
+        upstream ? proxy->ways.upstreams[row - EGRESS_ROWS].host : proxy->policy.rows[row].host;
+    unsigned domains = upstream ? proxy->resolvers.search_count : 0;
+    unsigned plain = strchr(host, '.') ? 0 : domains; /* when the name itself has its turn */
+    for (unsigned n; (n = lookup->names) <= domains;) {
+        lookup->names++;
+        const char *domain = n == plain ? "" : proxy->resolvers.search[n < plain ? n : n - 1];
+        int size =
+            snprintf(lookup->name, sizeof lookup->name, "%s%s%s", host, *domain ? "." : "", domain);
+        if ((size_t)size < sizeof lookup->name) {
+            return true;
+        }
     }
-    lookup_finish(lookup, lookup_has_any(lookup) ? LOOKUP_FOUND : LOOKUP_NO_NAME, now_ns);
-    return true;
+    return false;
 }
 
 static void lookup_write(struct lookup *lookup, const char *name)
@@ -87,7 +103,7 @@ static bool lookup_ask(struct proxy *proxy, unsigned row, bool tcp, uint64_t now
     if (getrandom(lookup->ids, sizeof lookup->ids, 0) != sizeof lookup->ids) {
         return false;
     }
-    lookup_write(lookup, proxy->policy.rows[row].host);
+    lookup_write(lookup, lookup->name);
     lookup->fd = connect_start(server, DNS_PORT, tcp ? SOCK_STREAM : SOCK_DGRAM);
     return lookup->fd >= 0 && (tcp || lookup_send_datagrams(lookup));
 }
@@ -113,6 +129,35 @@ static void lookup_next(struct proxy *proxy, unsigned row, uint64_t now_ns)
     }
 }
 
+/* Asks for the lookup's name, from the first server on. */
+static void lookup_begin(struct proxy *proxy, unsigned row, uint64_t now_ns)
+{
+    struct lookup *lookup = &proxy->lookups[row];
+    lookup->tries = 0;
+    lookup->no_name = false;
+    for (unsigned i = 0; i < FAMILIES; i++) {
+        lookup->answered[i] = false;
+        lookup->families[i].count = 0;
+    }
+    if (!proxy->resolvers.count || !lookup_ask(proxy, row, /* tcp= */ false, now_ns)) {
+        lookup_next(proxy, row, now_ns);
+    }
+}
+
+static bool lookup_resolved(struct proxy *proxy, unsigned row, uint64_t now_ns)
+{
+    struct lookup *lookup = &proxy->lookups[row];
+    if (!lookup->answered[0] || !lookup->answered[1]) {
+        return false;
+    }
+    if (!lookup_has_any(lookup) && now_ns < lookup->give_up_ns && lookup_next_name(proxy, row)) {
+        lookup_begin(proxy, row, now_ns);
+    } else {
+        lookup_finish(lookup, lookup_has_any(lookup) ? LOOKUP_FOUND : LOOKUP_NO_NAME, now_ns);
+    }
+    return true;
+}
+
 static void lookup_know(struct lookup *lookup, const struct egress_address *addresses, size_t count,
                         uint64_t now_ns)
 {
@@ -125,27 +170,27 @@ static void lookup_know(struct lookup *lookup, const struct egress_address *addr
 void lookup_want(struct proxy *proxy, unsigned row, uint64_t now_ns)
 {
     struct lookup *lookup = &proxy->lookups[row];
-    const struct egress_row *wanted = &proxy->policy.rows[row];
-    const struct egress_known *known = &proxy->known[row];
+    bool upstream = row >= EGRESS_ROWS;
+    const struct egress_upstream *way = &proxy->ways.upstreams[upstream ? row - EGRESS_ROWS : 0];
+    const struct egress_row *wanted = &proxy->policy.rows[upstream ? 0 : row];
+    const struct egress_known *known =
+        upstream ? &proxy->upstream_known[row - EGRESS_ROWS] : &proxy->known[row];
     if (lookup->state == LOOKUP_ASKING ||
         (lookup->state != LOOKUP_NONE && now_ns < lookup->deadline_ns)) {
         return;
     }
     lookup->state = LOOKUP_ASKING;
     lookup->fd = -1;
-    lookup->tries = 0;
-    lookup->no_name = false;
+    lookup->names = 0;
     lookup->give_up_ns = now_ns + PROXY_RESOLVE_MS * CLOCK_NS_PER_MS;
-    for (unsigned i = 0; i < FAMILIES; i++) {
-        lookup->answered[i] = false;
-        lookup->families[i].count = 0;
-    }
-    if (wanted->literal) {
-        lookup_know(lookup, &wanted->address, 1, now_ns);
+    lookup->families[1].count = 0;
+    if (upstream ? way->literal : wanted->literal) {
+        lookup_know(lookup, upstream ? &way->address : &wanted->address, 1, now_ns);
     } else if (known->count) {
         lookup_know(lookup, known->addresses, known->count, now_ns);
-    } else if (!proxy->resolvers.count || !lookup_ask(proxy, row, /* tcp= */ false, now_ns)) {
-        lookup_next(proxy, row, now_ns);
+    } else {
+        (void)lookup_next_name(proxy, row);
+        lookup_begin(proxy, row, now_ns);
     }
 }
 
@@ -162,13 +207,12 @@ static bool lookup_take(struct proxy *proxy, unsigned row, const uint8_t *bytes,
                         bool *ret_truncated)
 {
     struct lookup *lookup = &proxy->lookups[row];
-    const char *name = proxy->policy.rows[row].host;
     for (unsigned i = 0; i < FAMILIES; i++) {
         if (lookup->answered[i]) {
             continue;
         }
-        enum dns_result result =
-            dns_read_answer(bytes, size, name, types[i], lookup->ids[i], &lookup->families[i]);
+        enum dns_result result = dns_read_answer(bytes, size, lookup->name, types[i],
+                                                 lookup->ids[i], &lookup->families[i]);
         switch (result) {
         case DNS_NO_NAME:
             lookup->no_name = true;
@@ -257,7 +301,7 @@ void lookup_step(struct proxy *proxy, unsigned row, short revents, uint64_t now_
     } else if (revents) {
         useful = lookup_read_datagram(proxy, row, now_ns);
     }
-    if (!lookup_resolved(lookup, now_ns) && (!useful || now_ns >= lookup->deadline_ns)) {
+    if (!lookup_resolved(proxy, row, now_ns) && (!useful || now_ns >= lookup->deadline_ns)) {
         lookup_next(proxy, row, now_ns);
     }
 }

@@ -32,7 +32,7 @@
  * no_new_privs: plan_build_egress()). It can then open no file by name, and make only the system
  * calls of this program. */
 
-enum { MEMORY_BYTES = 256 << 20, DESCRIPTORS = 2 * PROXY_FLOWS + EGRESS_ROWS + 16 };
+enum { MEMORY_BYTES = 256 << 20, DESCRIPTORS = 2 * PROXY_FLOWS + PROXY_LOOKUPS + 16 };
 
 static bool set_limits(void)
 {
@@ -156,7 +156,7 @@ static void proxy_turn(struct proxy *proxy)
     nfds_t count = 2;
     polled[0] = (struct pollfd){.fd = proxy->control_fd, .events = POLLIN};
     polled[1] = (struct pollfd){.fd = flows_have_space() ? proxy->listen_fd : -1, .events = POLLIN};
-    for (unsigned row = 0; row < EGRESS_ROWS; row++, count++) {
+    for (unsigned row = 0; row < PROXY_LOOKUPS; row++, count++) {
         const struct lookup *lookup = &proxy->lookups[row];
         lookup_poll(lookup, &polled[count]);
         if (lookup->state == LOOKUP_ASKING && lookup->deadline_ns < deadline_ns) {
@@ -170,7 +170,7 @@ static void proxy_turn(struct proxy *proxy)
     if (polled[0].revents) {
         take_order(proxy);
     }
-    for (unsigned row = 0; row < EGRESS_ROWS; row++) {
+    for (unsigned row = 0; row < PROXY_LOOKUPS; row++) {
         lookup_step(proxy, row, polled[2 + row].revents, now_ns);
     }
     flows_step(proxy, of_flows, now_ns);
@@ -197,6 +197,8 @@ int main(int, char **argv)
     proxy->policy.flag = config->flag;
     memcpy(proxy->policy.rows, config->rows, sizeof config->rows);
     memcpy(proxy->known, config->known, sizeof config->known);
+    proxy->ways = config->ways;
+    memcpy(proxy->upstream_known, config->upstream_known, sizeof config->upstream_known);
     for (;;) {
         proxy_turn(proxy);
     }

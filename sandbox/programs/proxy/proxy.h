@@ -4,25 +4,30 @@
 #include "sandbox/egress/messages.h"
 #include "sandbox/egress/policy.h"
 #include "sandbox/egress/proxy_protocol.h"
+#include "sandbox/egress/upstream.h"
 
 /* Internals of the egress proxy's program: one thread, one poll(2), no heap. */
 
 enum {
-    PROXY_FLOWS = 256,        /* at one time; more wait in the listening socket */
-    PROXY_PIPE_BYTES = 32768, /* per direction; a request's head fits twice */
-    PROXY_CANDIDATES = 8,     /* addresses that are tried per name */
-    PROXY_POLLED = 2 + EGRESS_ROWS + 2 * PROXY_FLOWS,
+    PROXY_FLOWS = 256,                          /* at one time; more wait in the listening socket */
+    PROXY_PIPE_BYTES = 32768,                   /* per direction; a request's head fits twice */
+    PROXY_CANDIDATES = 8,                       /* addresses that are tried per name */
+    PROXY_LOOKUPS = EGRESS_ROWS + EGRESS_KINDS, /* the upstream proxies follow the rows */
+    PROXY_POLLED = 2 + PROXY_LOOKUPS + 2 * PROXY_FLOWS,
 };
 
 enum {
-    PROXY_HEAD_MS = 10000,     /* until a request's head is complete */
-    PROXY_HEAD_FULL_MS = 1000, /* the same while all slots are taken */
-    PROXY_RESOLVE_MS = 10000,  /* to resolve a name */
-    PROXY_TRY_MS = 2000,       /* per name server */
-    PROXY_CONNECT_MS = 5000,   /* per address */
-    PROXY_IDLE_MS = 300000,    /* without a byte in either direction */
-    PROXY_LINGER_MS = 1000,    /* for the client to read a refusal */
-    PROXY_LIFE_MS = 14400000,  /* of one connection */
+    PROXY_HEAD_MS = 10000,                          /* until a request's head is complete */
+    PROXY_HEAD_FULL_MS = 1000,                      /* the same while all slots are taken */
+    PROXY_RESOLVE_MS = 10000,                       /* to resolve a name */
+    PROXY_TRY_MS = 2000,                            /* per name server */
+    PROXY_CONNECT_MS = 5000,                        /* per address */
+    PROXY_UPSTREAM_MS = 1000 * UPSTREAM_CONNECT_S,  /* all addresses of an upstream proxy */
+    PROXY_REPLY_MS = 1000 * UPSTREAM_REPLY_S,       /* for its reply to CONNECT */
+    PROXY_PASSWORD_MS = 1000 * UPSTREAM_PASSWORD_S, /* until a refused password is sent again */
+    PROXY_IDLE_MS = 300000,                         /* without a byte in either direction */
+    PROXY_LINGER_MS = 1000,                         /* for the client to read a refusal */
+    PROXY_LIFE_MS = 14400000,                       /* of one connection */
     PROXY_TTL_LEAST_MS = 1000,
     PROXY_TTL_MOST_MS = 60000,
 };
@@ -34,7 +39,9 @@ enum lookup_state { LOOKUP_NONE, LOOKUP_ASKING, LOOKUP_FOUND, LOOKUP_NO_NAME, LO
  * causes one query; and it is checked as a whole. */
 struct lookup {
     enum lookup_state state;
-    uint64_t deadline_ns; /* while querying: of this try; else: when the result expires */
+    char name[EGRESS_HOST_BYTES]; /* that is asked for */
+    unsigned names;               /* of an upstream proxy: how many were asked for, with domains */
+    uint64_t deadline_ns;         /* while querying: of this try; else: when the result expires */
     uint64_t give_up_ns;
     unsigned tries;
     bool tcp;
@@ -54,10 +61,13 @@ struct proxy {
     struct egress_policy policy;
     struct egress_known known[EGRESS_ROWS];
     struct egress_resolvers resolvers;
+    struct egress_ways ways;
+    struct egress_known upstream_known[EGRESS_KINDS];
+    uint64_t password_ns[EGRESS_KINDS]; /* until then, a refused password is not sent again */
     int control_fd;
     int listen_fd;
     uint32_t missed; /* events that the server did not take */
-    struct lookup lookups[EGRESS_ROWS];
+    struct lookup lookups[PROXY_LOOKUPS];
 };
 
 /* main.c: reports to the server. event: NULL: none. Does not block. */

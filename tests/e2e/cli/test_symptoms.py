@@ -109,6 +109,18 @@ class Symptoms(Case):
         with Server("--index-url", "http://127.0.0.1:9/simple", "--cache", str(self.place / "cache")) as server:
             self.assert_quoted("index unreachable", server.call("install_package", packages=["no-such-package-here"]).text)
 
+    def test_a_proxy_that_is_not_there(self):
+        flags = ("--index-url", "http://index.example/simple", "--cache", str(self.place / "cache"), "--proxy", "http://127.0.0.1:9")
+        with Server(*flags) as server:
+            self.assert_quoted("the upstream proxy", server.call("install_package", packages=["no-such-package-here"]).text)
+
+    def test_a_certificate_of_the_network(self):
+        reason = "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: unable to get local issuer certificate"
+        code = f"import ssl\nerror = ssl.SSLCertVerificationError(1, {reason!r})\nerror.verify_code = 20\nraise error"
+        said = self.result(code)
+        self.assert_quoted("unable to get local issuer", said)
+        self.assertIn("--ca-cert", said)
+
     def test_no_network(self):
         self.assert_quoted("no network", self.result("import urllib.request as u; u.urlopen('https://example.org')"))
 

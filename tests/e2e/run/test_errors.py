@@ -172,7 +172,7 @@ class Hints(Shared):
                 self.assertEqual(result.output, "403")
                 self.assertIn("the sandbox's proxy answered, not the site: Forbidden: other.example:80 is not an allowed host", result.status.line)
             for line, part in (("git clone https://other.example/a; exit 128", "reaches only the hosts"), ("ssh other.example; exit 255", "has no network except"),
-                               ("node a.js; exit 1", "NODE_USE_ENV_PROXY=1")):
+                               ("node a.js; exit 1", "needs an agent")):
                 self.assertIn(part, server.python("!" + line).status.line)
             self.assertIn("trust_env=True", server.python("exec('class ClientConnectorError(OSError): pass\\nraise ClientConnectorError', "
                                                           "{'__name__': 'aiohttp.client'})").text)

@@ -20,10 +20,10 @@ static void assert_sent(const char *text, const char *expected)
 {
     char out[1024] = "";
     assert_int_equal(check(text), 0);
-    size_t size = request_write_head(&request, text, out, sizeof out);
+    size_t size = request_write_head(&request, text, /* login= */ NULL, out, sizeof out);
     assert_int_equal(size, strlen(expected));
     assert_memory_equal(out, expected, size);
-    assert_int_equal(request_write_head(&request, text, out, size), 0);
+    assert_int_equal(request_write_head(&request, text, /* login= */ NULL, out, size), 0);
 }
 
 static void a_tunnel_names_host_and_port(void **)
@@ -74,6 +74,36 @@ static void a_request_is_forwarded_without_proxy_headers(void **)
         "POST /?q HTTP/1.0\r\nHost: [::1]:8080\r\nContent-Length: 12\r\n"
         "Connection: close\r\n\r\n");
     assert_int_equal(request.body_bytes, 12);
+}
+
+static void a_request_to_an_upstream_proxy_keeps_its_url_and_has_one_login(void **)
+{
+    static const char text[] =
+        "GET HTTP://A.example?y HTTP/1.1\r\nHost: other.example\r\nMax-Forwards: 0\r\n"
+        "Proxy-Authorization: Basic eA==\r\nConnection: X-Hop\r\nX-Hop: 1\r\n\r\n";
+    static const char plain[] =
+        "GET http://A.example/?y HTTP/1.1\r\nHost: A.example\r\nConnection: close\r\n\r\n";
+    static const char login[] =
+        "GET http://A.example/?y HTTP/1.1\r\nHost: A.example\r\n"
+        "Proxy-Authorization: Basic b3du\r\nConnection: close\r\n\r\n";
+    struct request sent;
+    unsigned status = 0;
+    const char *wrong = NULL;
+    char out[512];
+    assert_int_equal(request_read(text, sizeof text - 1, &sent, &status, &wrong), REQUEST_WHOLE);
+    assert_false(sent.traces);
+    size_t size = request_write_head(&sent, text, "", out, sizeof out);
+    assert_int_equal(size, sizeof plain - 1);
+    assert_memory_equal(out, plain, size);
+    size = request_write_head(&sent, text, "Basic b3du", out, sizeof out);
+    assert_int_equal(size, sizeof login - 1);
+    assert_memory_equal(out, login, size);
+    assert_int_equal(request_write_head(&sent, text, "Basic b3du", out, sizeof login - 1), 0);
+    size = request_write_connect(&sent.target, "Basic b3du", out, sizeof out);
+    out[size] = '\0';
+    assert_string_equal(out,
+                        "CONNECT a.example:80 HTTP/1.1\r\nHost: a.example:80\r\n"
+                        "Proxy-Authorization: Basic b3du\r\n\r\n");
 }
 
 static void ambiguous_requests_are_refused(void **)
@@ -245,6 +275,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_tunnel_names_host_and_port),
         cmocka_unit_test(a_request_is_forwarded_without_proxy_headers),
+        cmocka_unit_test(a_request_to_an_upstream_proxy_keeps_its_url_and_has_one_login),
         cmocka_unit_test(ambiguous_requests_are_refused),
         cmocka_unit_test(a_head_has_its_limits),
         cmocka_unit_test(addresses_are_those_of_the_name_and_its_aliases),

@@ -194,7 +194,7 @@ static void an_installers_program_has_a_directory_of_its_own(void **)
     struct box_scratch *scratch = open_scratch();
     for (unsigned i = 0; i < 2; i++) {
         struct box_paths paths = spec.paths;
-        assert_int_equal(scratch_add_installer(scratch, guest, &paths, &fail), 0);
+        assert_int_equal(scratch_add_installer(scratch, guest, NULL, &paths, &fail), 0);
         (void)snprintf(path, sizeof path, "%s/driver.py", paths.run);
         assert_int_equal(mode_of(path), 0444);
         assert_string_not_equal(paths.run, spec.paths.run);

@@ -1,0 +1,87 @@
+#include "base/pem.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/buf.h"
+
+struct span {
+    const char *at;
+    size_t size;
+};
+
+/* Takes the next line, without its end. False: there is none. */
+static bool next_line(struct span *rest, struct span *ret_line)
+{
+    const char *end = rest->size > 0 ? memchr(rest->at, '\n', rest->size) : NULL;
+    size_t size = end ? (size_t)(end - rest->at) : rest->size;
+    *ret_line = (struct span){rest->at, size};
+    while (ret_line->size > 0 && strchr(" \t\r", ret_line->at[ret_line->size - 1])) {
+        ret_line->size--;
+    }
+    bool found = rest->size > 0;
+    rest->at += size + (end != NULL);
+    rest->size -= size + (end != NULL);
+    return found;
+}
+
+static bool is(struct span line, const char *text)
+{
+    return line.size == strlen(text) && memcmp(line.at, text, line.size) == 0;
+}
+
+static bool begins(struct span line, const char *text)
+{
+    size_t size = strlen(text);
+    return line.size >= size && memcmp(line.at, text, size) == 0;
+}
+
+static bool is_base64(struct span line)
+{
+    bool valid = line.size > 0;
+    for (size_t i = 0; valid && i < line.size; i++) {
+        char c = line.at[i];
+        valid = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                c == '+' || c == '/' || c == '=';
+    }
+    return valid;
+}
+
+/* Copies one certificate up to its last line. False: it is malformed. */
+static bool take_one(struct span *rest, struct buf *out)
+{
+    struct span line;
+    buf_append_text(out, "-----BEGIN CERTIFICATE-----\n");
+    while (next_line(rest, &line) && !is(line, "-----END CERTIFICATE-----")) {
+        if (!is_base64(line)) {
+            return false;
+        }
+        buf_append(out, line.at, line.size);
+        buf_append_text(out, "\n");
+    }
+    buf_append_text(out, "-----END CERTIFICATE-----\n");
+    return is(line, "-----END CERTIFICATE-----");
+}
+
+const char *pem_take_certificates(const char *text, size_t size, struct buf *out)
+{
+    struct span rest = {text, size};
+    struct span line;
+    unsigned count = 0;
+    while (next_line(&rest, &line)) {
+        if (begins(line, "-----BEGIN ") && memmem(line.at, line.size, "PRIVATE KEY", 11)) {
+            return "it has a private key: name a file with certificates only";
+        }
+        if (is(line, "-----BEGIN CERTIFICATE-----")) {
+            count++;
+            if (!take_one(&rest, out)) {
+                return "a certificate in it is malformed";
+            }
+        }
+    }
+    /* A DER file is one SEQUENCE, X.690 8.9. */
+    return count > 0 ? NULL
+           : size > 1 && (text[0] & 0x3f) == 0x30 && (text[1] & 0x80)
+               ? "it is DER: make PEM of it with openssl x509 -inform der"
+               : "it has no certificate in PEM form";
+}
