@@ -496,6 +496,11 @@ def report_servers(session, result):
         result += ("note", "a program listens on port %s: only code here reaches it, no browser of the user's" % shown)
 
 
+def ask_for_host():
+    return ("send the code again if the last line of the result says that the user is asked" if "ask-host" in load("session").SESSION.options
+            else "ask the user to allow it")
+
+
 def network(error):
     """Libraries often wrap a refused connection several times."""
     seen = 0
