@@ -104,4 +104,7 @@ def send(control, inode, reply):
 
 def cut_off():
     """Exits because code has closed the socket: the server learns only the exit status."""
-    os._exit(EXIT_CUT_OFF)
+    try:
+        os.write(2, b"The interpreter cannot send results: the code has closed descriptor %d.\n" % SESSION_FD)
+    finally:
+        os._exit(EXIT_CUT_OFF)

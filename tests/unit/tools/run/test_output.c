@@ -117,13 +117,13 @@ static void rounds_of_lines_are_counted(void **)
                         "… the 2 lines above 49 times more …\n");
     assert_string_equal(cleaned("a\nb\nc\na\nb\nc\na\nb\n"), "a\nb\nc\na\nb\nc\na\nb\n");
     output_done(&output);
-    for (unsigned i = 0; i < 40; i++) {
+    for (unsigned i = 0; i < 60; i++) {
         add(OUT, "one\n");
         add(ERR, "two\n");
     }
     assert_string_equal(compose(),
                         "one\n[stderr]\ntwo\n[stdout]\n"
-                        "… the 4 lines above 38 times more …\n"
+                        "… the 4 lines above 58 times more …\n"
                         "one\n[stderr]\ntwo\n");
 }
 
