@@ -208,7 +208,7 @@ void record_leave_out(json_t *event, const char *name)
     (void)json_object_del(event, name);
 }
 
-/* Whether the line is one that record/reader.h takes. */
+/* Whether the line is one that record/book.py takes. */
 static bool is_readable(const struct buf *line)
 {
     return buf_size(line) - 1 <= LIMIT_RECORD_LINE_BYTES &&

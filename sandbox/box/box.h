@@ -201,7 +201,7 @@ int box_tell_monitor(struct box *box, const struct wire_request *request);
 int box_tell_monitor_keeper(struct box *box);
 void box_init_close(struct box *box); /* all connections; requests end with ECONNRESET */
 
-/* --- ask_keeper.c: what requests to the keeper have in common --- */
+/* --- what requests to the keeper have in common --- */
 
 /* Of what the keeper sends: 100,000 records with long paths. */
 enum { KEEPER_REPLY_BYTES = 64 << 20 };

@@ -22,7 +22,7 @@
 enum {
     WIRE_INIT_FD = 3,
     WIRE_CONFIG_FD,
-    WIRE_OUTPUT_FD, /* with a root of its own: plan/paths.h's output directory, writable */
+    WIRE_OUTPUT_FD, /* with a root of its own: the plan's output directory, writable */
     /* Where the workspace is an overlay (wire_config.cow), its layers, which have no name in the
      * sandbox; else closed. */
     WIRE_UPPER_FD,
@@ -59,7 +59,7 @@ enum wire_op {
                        what that cell has started. Response: pid as in the request, processes,
                        path: lines with the commands of the first of them */
     WIRE_OPEN_READ, /* path. Response: fd, file */
-    WIRE_RESOLVE,   /* path. Response: path: without ".", ".." and symlinks, see box_files.h */
+    WIRE_RESOLVE,   /* path. Response: path: without ".", ".." and symlinks, see sandbox/box.h */
     WIRE_OPEN_WRITE,    /* path: such a one; write_mode. Response: fd, file, token */
     WIRE_COMMIT,        /* token: the written file is flushed and takes its name */
     WIRE_ABORT,         /* token */

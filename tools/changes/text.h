@@ -12,7 +12,7 @@
  * whole lines of LIMIT_TEXT_BYTES at most and a last one. */
 
 struct changes_view {
-    const void *records; /* valid, see change_record.h */
+    const void *records; /* valid, see apply_journal.h */
     size_t size;
     const struct changes_paths *paths;
     const struct refused_rules *rules; /* NULL: of changes that are discarded */

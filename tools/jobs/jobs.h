@@ -73,7 +73,7 @@ void jobs_stop(struct jobs *jobs, unsigned number);
  * vain for its session. 0 or -ENOMEM. */
 int jobs_describe(const struct jobs *jobs, unsigned number, struct buf *text);
 
-/* A task is a job with a name, for clients that ask for its end by themselves (rpc/mcp_tasks.c). */
+/* A task is a job with a name, for clients that ask for its end by themselves (rpc/mcp.c). */
 extern const struct rpc_tasks job_tasks;
 
 /* Milliseconds since a job ran; 0: one runs; UINT64_MAX: none ever has. */

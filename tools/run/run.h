@@ -164,7 +164,7 @@ struct run {
         unsigned refused;  /* and has refused */
     } asked;
     uint64_t spent_ns; /* of its time limit, before started_ns: for the check of its imports */
-    uint32_t files;    /* the state of the files after it, see box_files.h; 0: not sent */
+    uint32_t files;    /* the state of the files after it, see sandbox/box.h; 0: not sent */
     bool files_undo;   /* there is a state that undo takes the files back to */
     struct run_text facts[RUN_FACT_COUNT];
     bool was_reset;               /* the interpreter was fresh because this run requested it */

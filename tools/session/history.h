@@ -44,7 +44,7 @@ struct history_state {
     unsigned by; /* the cell whose changes it has; 0: it was restored, or nothing has run */
     char name[HISTORY_NAME_BYTES]; /* of a named state, else empty */
     struct names names;            /* the variables that were there */
-    uint32_t files;                /* the state of the files, see box_files.h; 0: none yet */
+    uint32_t files;                /* the state of the files, see sandbox/box.h; 0: none yet */
     unsigned calls;                /* newest of the ledger of calls */
 };
 

@@ -258,7 +258,7 @@ static void session_on_output(void *arg, enum box_stream stream, const char *byt
 }
 
 /* What code does to a fork of its process can keep states from resuming, see wake_seen() in
- * sandbox/interpreter/checkpoint.c. */
+ * sandbox/interpreter/process.c. */
 static void session_tell_stalled(struct session *session, const struct box_end *end)
 {
     if (end->stalled == 1) {

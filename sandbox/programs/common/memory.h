@@ -32,7 +32,7 @@ void watch_rank(struct processes *processes, const struct wire_request *request,
 void watch_uncounted(struct processes *processes, uint64_t limit_bytes, uint64_t inet_bytes);
 
 /* What a socket may hold: SO_SNDBUF is 208 KiB and cannot be raised; a message may pass it.
- * TCP's: launch/child_machine.c. */
+ * TCP's: launch/child.c. */
 enum { OBJECTS_SOCKET_BYTES = 256 << 10 };
 
 /* What the kernel holds for each process. Starts or continues a scan, for a turn of some 50 ms, or
