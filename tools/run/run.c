@@ -518,6 +518,8 @@ static void append_value(const struct run *run, enum run_fact fact, struct buf *
         for (; (at = run_next_item(run, fact, at)); before = "; ") {
             buf_appendf(text, "%s%s", before, at);
         }
+    } else if (run_rows[fact].part.name && run_rows[fact].part.form == FORM_TEXT) {
+        word_append(text, run_fact(run, fact), strlen(run_fact(run, fact))); /* of the guest's */
     } else {
         buf_append_text(text, run_fact(run, fact));
     }
