@@ -16,7 +16,7 @@ enum {
     LINE_MAX_BYTES = 2000,
     ROUND_LINES = 8,    /* at most, of lines that come again together */
     ROUNDS_MOST = 7,    /* how often lines of data may come again: they stay as they are */
-    ROUNDS_BYTES = 1000 /* the same, of short lines */
+    ROUNDS_BYTES = 2000 /* the same, of short lines */
 };
 
 void output_init(struct output *output)

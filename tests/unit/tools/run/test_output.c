@@ -109,21 +109,21 @@ static void equal_lines_beside_what_is_cut_are_counted(void **)
 
 static void rounds_of_lines_are_counted(void **)
 {
-    for (unsigned i = 0; i < 50; i++) {
+    for (unsigned i = 0; i < 80; i++) {
         add(OUT, "a.py:3: UserWarning: slow\n  warnings.warn(\n");
     }
     assert_string_equal(compose(),
                         "a.py:3: UserWarning: slow\n  warnings.warn(\n"
-                        "… the 2 lines above 49 times more …\n");
+                        "… the 2 lines above 79 times more …\n");
     assert_string_equal(cleaned("a\nb\nc\na\nb\nc\na\nb\n"), "a\nb\nc\na\nb\nc\na\nb\n");
     output_done(&output);
-    for (unsigned i = 0; i < 60; i++) {
+    for (unsigned i = 0; i < 90; i++) {
         add(OUT, "one\n");
         add(ERR, "two\n");
     }
     assert_string_equal(compose(),
                         "one\n[stderr]\ntwo\n[stdout]\n"
-                        "… the 4 lines above 58 times more …\n"
+                        "… the 4 lines above 88 times more …\n"
                         "one\n[stderr]\ntwo\n");
 }
 
