@@ -1,4 +1,5 @@
 """--workspace DIR --cow: DIR stays as it is until its changes are applied; what is applied, refused, discarded."""
+import json
 import os
 import shutil
 import stat
@@ -172,6 +173,25 @@ class Chosen(Project):
             self.assertEqual(self.changes(server), {b"edited": "~"})
             self.apply(server, 1)
         self.assertEqual(self.read("edited"), "as it was\nagain\n")
+
+    def test_a_directory_on_the_way_gets_the_users_mode(self):
+        modes = {"gone": 0o755, "moved": 0o750, "moved/deep": 0o555}
+        for take_away in ("shutil.rmtree('gone'); shutil.copytree('moved', 'new'); os.chmod('moved/deep', 0o755); shutil.rmtree('moved')",
+                          "shutil.move('gone', 'elsewhere'); shutil.move('moved', 'away')"):
+            for name in ("gone/a", "gone/b", "moved/deep/a"):
+                self.put(name)
+            for name, mode in modes.items():
+                (self.dir / name).chmod(mode)
+            with self.subTest(code=take_away), self.server() as server:
+                self.assert_ok(server.python("import os, shutil; os.chmod('moved/deep', 0o755)\n" + take_away))
+                self.discard(server, 1, paths=["gone/a"])
+                self.discard(server, 1, paths=["moved/deep/a"])
+                self.assertEqual({name: sign for name, sign in self.changes(server).items() if sign != "+"}, {b"gone/b": "-"})
+                inside = server.python("import os, json; print(json.dumps({n: os.stat(n).st_mode & 0o777 for n in %r}))" % list(modes))
+                self.assertEqual(json.loads(inside.output.splitlines()[-1]), modes)
+                self.apply_all(server)
+                self.assertEqual({name: (self.dir / name).stat().st_mode & 0o777 for name in modes}, modes)
+                (self.dir / "moved/deep").chmod(0o755)
 
     def test_undo_of_an_apply_leaves_the_directory(self):
         self.put("a", "one\n")
