@@ -206,6 +206,21 @@ class Chosen(Project):
         self.assertEqual(self.read("a"), "one\n")
 
 
+    def test_an_undo_without_code_counts_what_it_has_made_pending(self):
+        with self.server() as server:
+            self.assert_ok(server.python("for n in ('a', 'b', 'c'): open(n, 'w').close()"))
+            self.apply(server, 2, paths=["a", "b"])
+            result = server.python("", undo=True)
+            self.assertEqual(self.pending(result), 2, result.text)
+            self.assertIn("(the user keeps what was applied until apply_changes)", result.text)
+            self.assertEqual(self.changes(server), {b"a": "-", b"b": "-"})
+            self.assertEqual(self.pending(server.python("", restore="before-undo")), 1)
+            self.assertEqual(self.pending(server.python("", restore="before-undo")), 2)
+            self.assertEqual(sorted(tree(self.dir)), [b"a", b"b"])
+            self.apply(server, 2)
+        self.assertEqual(tree(self.dir), {})
+
+
 class Starts(Project):
     def setUp(self):
         need_userns()
