@@ -132,8 +132,10 @@ class Chosen(Project):
             self.apply(server, paths=["gone"])
             self.assertFalse((self.dir / "gone").exists())
             self.assertEqual(set(self.changes(server).files()), {b"srcs/x", b"top"})
-            result = server.call("apply_changes", paths=["top", "nothing"])
-            self.assertIn("nothing", result.text)
+            self.assertTrue(server.call("apply_changes", paths=["nothing"]).is_error)
+            result = self.apply(server, 1, paths=["top", "gone"])
+            self.assertIn("no changes: gone", result.text)
+            self.assertFalse(result.is_error, result.text)
             self.assertEqual(self.read("top"), "by code\n")
 
     def test_wrong_paths_apply_nothing(self):
