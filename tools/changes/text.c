@@ -23,12 +23,13 @@ size_t changes_count(const void *records, size_t size)
 }
 
 /* "[7 changes", without an end. */
-static void append_count(struct buf *out, size_t count)
+static void append_count(struct buf *out, const struct changes_view *view)
 {
+    size_t count = changes_count(view->records, view->size);
     if (count) {
         buf_appendf(out, "[%zu change%s", count, text_plural(count));
     } else {
-        buf_append_text(out, "[no changes");
+        buf_append_text(out, view->paths->count ? "[no changes in these paths" : "[no changes");
     }
 }
 
@@ -247,7 +248,7 @@ int changes_text_list(const struct changes_view *view, struct buf *out)
         return r;
     }
     append_changes(&lines, view);
-    append_count(out, changes_count(view->records, view->size));
+    append_count(out, view);
     append_left(out, view);
     if (lines.left_out > 0) {
         buf_appendf(out, "; %zu not listed: list one directory after the other with paths",
@@ -324,7 +325,7 @@ int changes_text_patch(const struct changes_view *view, changes_patch_fn read, v
     }
     lines.begin = buf_size(out);
     lines_append_unchanged(&lines, view->paths, changes_view_have, view, &unchanged);
-    append_count(out, changes_count(view->records, view->size));
+    append_count(out, view);
     append_left(out, view);
     append_names(out, view, "also changed by the user, which the patch would take back",
                  is_also_the_users);
@@ -413,7 +414,7 @@ static int read_file_patch(const struct changes_view *view, const struct parts *
 static json_t *end_text(const struct changes_view *view, size_t left_out)
 {
     OWNED(buf_done) struct buf end = BUF_EMPTY;
-    append_count(&end, changes_count(view->records, view->size));
+    append_count(&end, view);
     append_left(&end, view);
     if (left_out > 0) {
         buf_appendf(&end, "; %zu not listed: list one directory after the other", left_out);

@@ -201,8 +201,7 @@ static void append_refused(struct lines *lines, const struct changes_refused *re
         buf_append_text(&line, " in paths\n");
     } else {
         buf_append_text(&line,
-                        ": other programs run this file automatically; name it in paths "
-                        "to apply it\n");
+                        ": other programs run it automatically; name it in paths to apply it\n");
     }
     lines_append(lines, &line);
 }
@@ -240,7 +239,7 @@ static void append_all(struct buf *out, const struct lines *lines, const char *w
                        const struct tally *tally, struct changes_end *end)
 {
     end->is_cut = lines->left_out > 0;
-    end->is_error = tally->done < tally->all || tally->unchanged > 0;
+    end->is_error = tally->done < tally->all || (tally->all == 0 && tally->unchanged > 0);
     if (tally->all) {
         buf_appendf(out, "%s %zu of %zu\n", word, tally->done, tally->all);
     }

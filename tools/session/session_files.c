@@ -165,13 +165,11 @@ static void take_rows(struct run *run, const struct wire_kept *kept, const struc
         if (!kind) {
             return;
         }
-        if (is_program(run, at + 2)) {
-            at = kind;
-            continue;
+        if (!is_program(run, at + 2)) {
+            run_add(run, RUN_FILES, at + 1, strlen(at + 1));
+            run_add(run, RUN_FILE_SIZES, bytes, strlen(bytes));
+            run_add(run, RUN_FILE_KINDS, kind, strlen(kind));
         }
-        run_add(run, RUN_FILES, at + 1, strlen(at + 1));
-        run_add(run, RUN_FILE_SIZES, bytes, strlen(bytes));
-        run_add(run, RUN_FILE_KINDS, kind, strlen(kind));
         at = kind;
     }
     run_add_number(run, RUN_FILES_MORE, kept->rows_more);
@@ -409,7 +407,7 @@ static void session_switched(void *arg, const struct wire_reply *reply, int fds[
                     WIRE_KEPT_CLOSED, kept->closed, &text);
         append_kind(&back, "files removed: ", WIRE_KEPT_GONE, kept->gone, &text);
         if (kept->applied > 0) {
-            (void)buf_append_text(&back, " (what was applied to the user's directory stays there)");
+            (void)buf_append_text(&back, " (the user keeps what was applied until apply_changes)");
         }
         append_kind(&back, "no copy kept for \"" RUN_LEFT "\": ", WIRE_KEPT_UNKEPT, kept->unkept,
                     &text);
@@ -431,6 +429,7 @@ static void session_switched(void *arg, const struct wire_reply *reply, int fds[
     }
     if (session->current) {
         take_text(session->current, RUN_FILES_BACK, &back, BACK_BYTES);
+        session->current->pending = kept->pending; /* where no code runs, nothing else tells */
     }
     session_pump(session);
 }

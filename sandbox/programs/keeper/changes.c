@@ -507,8 +507,7 @@ void changes_list(struct keeper *keeper, const struct wire_request *request)
 /* Removes what blocks the user's file, and files that only the sandbox has. */
 static int discard_new(const struct keeper *keeper, const struct record *record)
 {
-    enum { TYPE = S_IFMT };
-    bool in_way = (record->facts.mode & TYPE) != (record->cow.compared_to.mode & TYPE);
+    bool in_way = (record->facts.mode ^ record->cow.compared_to.mode) & (unsigned)S_IFMT;
     int r = record->facts.mode && in_way ? place_remove(keeper, record->path) : 0;
     return r == -ENOTEMPTY ? 0 : r; /* what is in it was not to be discarded */
 }
@@ -628,7 +627,7 @@ void changes_collect(struct keeper *keeper, const struct wire_request *request)
 {
     size_t count = 0;
     int error = 0;
-    own_close(&journal_fd);
+    drop_fd(&journal_fd);
     struct record **list = changes_survey(keeper, &count, &error);
     journal_fd = list ? collect(keeper, list, count) : error;
     free(list);
@@ -663,8 +662,7 @@ void changes_applied(struct keeper *keeper, const struct wire_request *request)
     if (bytes != MAP_FAILED) {
         (void)munmap(bytes, (size_t)st.st_size);
     }
-    own_close(&journal_fd);
-    journal_fd = -1;
+    drop_fd(&journal_fd);
     keeper_reply(keeper, &(struct wire_reply){.id = request->id, .error = valid ? 0 : EPROTO}, NULL,
                  0);
 }

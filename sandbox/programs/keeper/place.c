@@ -199,8 +199,7 @@ void place_keep(struct keeper *keeper, const char *path, struct version *version
 bool place_same(int one_fd, const struct apply_facts *one, int other_fd,
                 const struct apply_facts *other, const char *path)
 {
-    enum { TYPE = S_IFMT };
-    if ((one->mode & TYPE) != (other->mode & TYPE) || one->bytes != other->bytes) {
+    if ((one->mode ^ other->mode) & (unsigned)S_IFMT || one->bytes != other->bytes) {
         return false;
     }
     if (S_ISLNK(one->mode)) {
@@ -495,7 +494,8 @@ static int put_at(int dir_fd, const char *name, const struct content *content,
     return r;
 }
 
-/* Opens the directory of path, and makes it and those above it if they are missing. */
+/* Opens the directory of path, and makes it and those above it if they are missing: as the user's
+ * are, or with a mode that gives nobody more than they had. */
 static int make_parent(const struct keeper *keeper, const char *path, const char **ret_name)
 {
     char text[KEEPER_PATH_BYTES];
@@ -511,8 +511,13 @@ static int make_parent(const struct keeper *keeper, const char *path, const char
         if (dir_fd < 0) {
             return dir_fd;
         }
-        if (mkdirat(dir_fd, name, 0700) < 0 && errno != EEXIST) { /* nobody knows its mode */
-            return -errno;
+        mode_t mode = place_facts(keeper->lower_fd, text).mode;
+        struct version missing = {.mode = S_ISDIR(mode) ? mode & PERMISSIONS : 0700};
+        struct loosened loosened = loosen(dir_fd);
+        int r = put_directory(dir_fd, name, &missing, &(struct apply_facts){});
+        tighten(&loosened);
+        if (r < 0 && r != -ESTALE) {
+            return r;
         }
         *slash = '/';
     }
@@ -639,10 +644,8 @@ int place_copy(const struct keeper *keeper, int from_fd, const char *path,
                const struct apply_facts *facts)
 {
     char target[KEEPER_PATH_BYTES];
-    struct version version = {.kind = kind_of_mode(facts->mode),
-                              .mode = facts->mode & PERMISSIONS,
-                              .mtime_ns = facts->mtime_ns,
-                              .data = target};
+    struct version version = {.data = target};
+    version_describe(&version, facts);
     defer_close int fd = -1;
     if (version.kind == KIND_FILE) {
         fd = fd_open_beneath(from_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);

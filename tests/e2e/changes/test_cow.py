@@ -1,4 +1,5 @@
 """--workspace DIR --cow: DIR stays as it is until its changes are applied; what is applied, refused, discarded."""
+import json
 import os
 import shutil
 import stat
@@ -131,8 +132,10 @@ class Chosen(Project):
             self.apply(server, paths=["gone"])
             self.assertFalse((self.dir / "gone").exists())
             self.assertEqual(set(self.changes(server).files()), {b"srcs/x", b"top"})
-            result = server.call("apply_changes", paths=["top", "nothing"])
-            self.assertIn("nothing", result.text)
+            self.assertTrue(server.call("apply_changes", paths=["nothing"]).is_error)
+            result = self.apply(server, 1, paths=["top", "gone"])
+            self.assertIn("no changes: gone", result.text)
+            self.assertFalse(result.is_error, result.text)
             self.assertEqual(self.read("top"), "by code\n")
 
     def test_wrong_paths_apply_nothing(self):
@@ -173,6 +176,25 @@ class Chosen(Project):
             self.apply(server, 1)
         self.assertEqual(self.read("edited"), "as it was\nagain\n")
 
+    def test_a_directory_on_the_way_gets_the_users_mode(self):
+        modes = {"gone": 0o755, "moved": 0o750, "moved/deep": 0o555}
+        for take_away in ("shutil.rmtree('gone'); shutil.copytree('moved', 'new'); os.chmod('moved/deep', 0o755); shutil.rmtree('moved')",
+                          "shutil.move('gone', 'elsewhere'); shutil.move('moved', 'away')"):
+            for name in ("gone/a", "gone/b", "moved/deep/a"):
+                self.put(name)
+            for name, mode in modes.items():
+                (self.dir / name).chmod(mode)
+            with self.subTest(code=take_away), self.server() as server:
+                self.assert_ok(server.python("import os, shutil; os.chmod('moved/deep', 0o755)\n" + take_away))
+                self.discard(server, 1, paths=["gone/a"])
+                self.discard(server, 1, paths=["moved/deep/a"])
+                self.assertEqual({name: sign for name, sign in self.changes(server).items() if sign != "+"}, {b"gone/b": "-"})
+                inside = server.python("import os, json; print(json.dumps({n: os.stat(n).st_mode & 0o777 for n in %r}))" % list(modes))
+                self.assertEqual(json.loads(inside.output.splitlines()[-1]), modes)
+                self.apply_all(server)
+                self.assertEqual({name: (self.dir / name).stat().st_mode & 0o777 for name in modes}, modes)
+                (self.dir / "moved/deep").chmod(0o755)
+
     def test_undo_of_an_apply_leaves_the_directory(self):
         self.put("a", "one\n")
         with self.server() as server:
@@ -184,6 +206,21 @@ class Chosen(Project):
             self.assertEqual(self.changes(server), {b"a": "~"})
             self.apply(server, 1)
         self.assertEqual(self.read("a"), "one\n")
+
+
+    def test_an_undo_without_code_counts_what_it_has_made_pending(self):
+        with self.server() as server:
+            self.assert_ok(server.python("for n in ('a', 'b', 'c'): open(n, 'w').close()"))
+            self.apply(server, 2, paths=["a", "b"])
+            result = server.python("", undo=True)
+            self.assertEqual(self.pending(result), 2, result.text)
+            self.assertIn("(the user keeps what was applied until apply_changes)", result.text)
+            self.assertEqual(self.changes(server), {b"a": "-", b"b": "-"})
+            self.assertEqual(self.pending(server.python("", restore="before-undo")), 1)
+            self.assertEqual(self.pending(server.python("", restore="before-undo")), 2)
+            self.assertEqual(sorted(tree(self.dir)), [b"a", b"b"])
+            self.apply(server, 2)
+        self.assertEqual(tree(self.dir), {})
 
 
 class Starts(Project):

@@ -25,6 +25,21 @@ class Conflicts(Project):
             self.assertEqual(self.inside(server, "a"), "by the user")
             self.assertEqual(self.changes(server), {})
 
+    def test_a_file_that_the_user_edits_after_an_undo(self):
+        """The overlay keeps the copy: nothing of the user's is overwritten by it, and a discard shows theirs."""
+        self.put("a")
+        with self.server() as server:
+            self.assert_ok(server.python("open('a', 'a').write('by code\\n')"))
+            self.assert_ok(server.python("", undo=True))
+            self.assertEqual(self.changes(server), {})
+            (self.dir / "a").write_text("by the user\n")
+            self.assertEqual(self.changes(server).notes, {b"a": "also changed by the user"})
+            self.reason(self.apply(server, 0, 1), "a")
+            self.discard(server, 1)
+            self.assertEqual(self.inside(server, "a"), "by the user")
+            self.assertEqual(self.changes(server), {})
+        self.assertEqual(self.read("a"), "by the user\n")
+
     def replace(self, name, text):
         """As an editor saves: the name gets another file."""
         self.put("editor", text)

@@ -38,6 +38,7 @@ class Listed(Project):
             for name, why in (("nothing", ""), ("src/*", ": globs are not expanded"), ("srcs/c/more", "")):
                 for tool, more in (("list_changes", {}), ("apply_changes", {}), ("apply_changes", {"discard": True})):
                     self.assertIn(f"no changes: {name} (there is no such file{why})\n", server.call(tool, paths=[name], **more).text)
+            self.assertTrue(server.call("list_changes", paths=["nothing"]).text.endswith("\n[no changes in these paths]\n"))
             self.put("same", "")
             self.assertIn("no changes: same\n", server.call("list_changes", paths=["same"]).text)
             for name in ("../outside", "src/../d", "/etc/passwd", "/workshop", ""):

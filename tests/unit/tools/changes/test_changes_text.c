@@ -168,6 +168,9 @@ static void paths_without_changes_are_named(void **)
 static void without_changes_it_says_so(void **)
 {
     assert_string_equal(list(), "[no changes]\n");
+    buf_clear(&out, SIZE_MAX);
+    name("src");
+    assert_string_equal(list(), "no changes: src\n[no changes in these paths]\n");
 }
 
 static void a_long_list_ends_at_a_line(void **)
@@ -335,9 +338,9 @@ static void what_was_not_applied_has_its_reason(void **)
         "g: directory kept: it contains other files of the user's\n"
         "h: the disk is full\n"
         "i: not reached; call apply_changes again\n"
-        ".git (2 changes): other programs run this file automatically; name it in paths to apply "
+        ".git (2 changes): other programs run it automatically; name it in paths to apply "
         "it\n"
-        "s/x.pth: other programs run this file automatically; name it in paths to apply it\n"
+        "s/x.pth: other programs run it automatically; name it in paths to apply it\n"
         "[9 changes not applied]\n");
     assert_true(is_error);
 }
@@ -371,7 +374,7 @@ static void a_path_in_git_does_not_suffice(void **)
     assert_true(is_error);
 }
 
-static void a_named_path_without_change_is_an_error(void **)
+static void named_paths_of_which_none_has_changes_are_an_error(void **)
 {
     bool is_error = true;
     assert_string_equal(apply(0, &is_error), "[no changes]\n");
@@ -380,6 +383,11 @@ static void a_named_path_without_change_is_an_error(void **)
     name("x.py");
     assert_string_equal(apply(0, &is_error), "no changes: x.py\n[no changes]\n");
     assert_true(is_error);
+    buf_clear(&out, SIZE_MAX);
+    item("a.py", APPLY_DONE, 0); /* all that can be done is */
+    assert_string_equal(apply(0, &is_error),
+                        "applied 1 of 1\nno changes: x.py\n[no changes left]\n");
+    assert_false(is_error);
 }
 
 static void a_discard_says_what_stays(void **)
@@ -424,7 +432,7 @@ int main(void)
         APPLY(a_whole_apply_is_no_error),
         APPLY(what_was_not_requested_is_no_error),
         APPLY(a_path_in_git_does_not_suffice),
-        APPLY(a_named_path_without_change_is_an_error),
+        APPLY(named_paths_of_which_none_has_changes_are_an_error),
         APPLY(a_discard_says_what_stays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
