@@ -171,6 +171,12 @@ class Hints(Shared):
                 result = server.python(ask)
                 self.assertEqual(result.output, "403")
                 self.assertIn("the sandbox's proxy answered, not the site: Forbidden: other.example:80 is not an allowed host", result.status.line)
+            for line in ("curl -sS https://other.example/", "wget -q -t 1 https://other.example/", "git clone https://other.example/a",
+                         "pip download --retries 0 six", "npm install --fetch-retries 0 left-pad"):
+                result = server.python(f"x = 1\n!{line}\nx = 2\nprint('after')", timeout_s=60)
+                self.assertTrue(result.output.endswith("after"), result.text)
+                self.assertIn(f"`{line}` exited with status", result.status.line)
+                self.assertIn("continue without this host, or ask the user to allow it", result.status.line)
             for line, part in (("git clone https://other.example/a; exit 128", "reaches only the hosts"), ("ssh other.example; exit 255", "has no network except"),
                                ("node a.js; exit 1", "needs an agent")):
                 self.assertIn(part, server.python("!" + line).status.line)
