@@ -170,7 +170,7 @@ class Hints(Shared):
             for _ in range(2):
                 result = server.python(ask)
                 self.assertEqual(result.output, "403")
-                self.assertIn("the sandbox's proxy answered, not the site: Forbidden: other.example:80 is not an allowed host", result.status.line)
+                self.assertIn("network: the sandbox's proxy answered, not the site: \"other.example:80 is not an allowed host", result.status.line)
             for line in ("curl -sS https://other.example/", "wget -q -t 1 https://other.example/", "git clone https://other.example/a",
                          "pip download --retries 0 six", "npm install --fetch-retries 0 left-pad"):
                 result = server.python(f"x = 1\n!{line}\nx = 2\nprint('after')", timeout_s=60)
@@ -182,6 +182,20 @@ class Hints(Shared):
                 self.assertIn(part, server.python("!" + line).status.line)
             self.assertIn("trust_env=True", server.python("exec('class ClientConnectorError(OSError): pass\\nraise ClientConnectorError', "
                                                           "{'__name__': 'aiohttp.client'})").text)
+
+    @unittest.skipIf(CONTAINER or not shutil.which("curl"), "curl: not installed, or isolation: no proxy")
+    def test_a_refusal_that_a_program_hides_or_shows_as_the_sites(self):
+        note = "network: the sandbox's proxy answered, not the site: \"other.example:%d is not an allowed host (one.example); "
+        with Server("--allow-host", "one.example") as server:
+            for code, port in (("!curl -sS http://other.example/", 80), ("!curl -s https://other.example/; echo rc $?", 443),
+                               ("!curl -sS https://other.example/ | cat", 443),
+                               ("import subprocess\nsubprocess.run(['curl', '-s', 'https://other.example/'])", 443)):
+                self.assertEqual(server.python(code).status.line.count(note % port), 1, code)
+                self.assertNotIn("network: ", server.python("1").status.line)
+            self.assertIn("\", and more", server.python("!curl -s https://other.example/; curl -s https://third.example/").status.line)
+            shown = server.python("import urllib.request\nurllib.request.urlopen('http://other.example/')")
+            self.assertIn("HTTP Error 403: Forbidden: other.example:80 is not an allowed host", shown.text)
+            self.assertNotIn("network: ", shown.status.line)
 
     def test_files_in_a_mount(self):
         with tempfile.TemporaryDirectory() as directory, Server("--mount", directory) as server:
