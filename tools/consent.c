@@ -371,6 +371,27 @@ static void note_refusal(struct egress_consent *hosts, struct run *run)
     hosts->more_refused = false;
 }
 
+/* The words of node where it looks a name up itself, whether or not it then ends with an error. */
+static void note_lookup(const struct box_spec *spec, struct run *run)
+{
+    OWNED(buf_done) struct buf shown = BUF_EMPTY;
+    (void)output_append_raw(&run->output, &shown);
+    (void)output_append_raw(&run->errors, &shown);
+    (void)buf_append_text(&shown, run_fact(run, RUN_TRACEBACK));
+    const char *text = buf_bytes(&shown);
+    if (!*run_fact(run, RUN_NETWORK) &&
+        (memmem(text, buf_size(&shown), "getaddrinfo ENOTFOUND ", 22) ||
+         memmem(text, buf_size(&shown), "getaddrinfo EAI_AGAIN ", 22))) {
+        run_addf(
+            run, RUN_NETWORK, "%s",
+            spec->egress
+                ? "node looked the name up itself, past the proxy in https_proxy, which it "
+                  "uses from 22.21 and 24.5 on: let it run curl (child_process), or fetch "
+                  "with Python"
+                : "the sandbox has none, so node finds no name; use write_file to bring in data");
+    }
+}
+
 static void note_asked(struct tools *tools, const struct rpc_call *call, struct run *run)
 {
     struct egress_consent *hosts = tools->hosts;
@@ -395,4 +416,5 @@ void egress_consent_note(struct tools *tools, const struct rpc_call *call, struc
         note_asked(tools, call, run);
     }
     note_refusal(tools->hosts, run);
+    note_lookup(tools->config.spec, run);
 }

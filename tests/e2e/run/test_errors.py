@@ -177,8 +177,7 @@ class Hints(Shared):
                 self.assertTrue(result.output.endswith("after"), result.text)
                 self.assertIn(f"`{line}` exited with status", result.status.line)
                 self.assertIn("continue without this host, or ask the user to allow it", result.status.line)
-            for line, part in (("git clone https://other.example/a; exit 128", "reaches only the hosts"), ("ssh other.example; exit 255", "has no network except"),
-                               ("node a.js; exit 1", "needs an agent")):
+            for line, part in (("git clone https://other.example/a; exit 128", "reaches only the hosts"), ("ssh other.example; exit 255", "has no network except")):
                 self.assertIn(part, server.python("!" + line).status.line)
             self.assertIn("trust_env=True", server.python("exec('class ClientConnectorError(OSError): pass\\nraise ClientConnectorError', "
                                                           "{'__name__': 'aiohttp.client'})").text)
@@ -196,6 +195,18 @@ class Hints(Shared):
             shown = server.python("import urllib.request\nurllib.request.urlopen('http://other.example/')")
             self.assertIn("HTTP Error 403: Forbidden: other.example:80 is not an allowed host", shown.text)
             self.assertNotIn("network: ", shown.status.line)
+
+    def test_what_node_says_of_names_and_of_others(self):
+        for arguments, part in (((), "network: the sandbox has none, so node finds no name"),
+                                (("--allow-host", "one.example"), "let it run curl (child_process), or fetch with Python"))[:1 if CONTAINER else 2]:
+            with Server(*arguments) as server:
+                for code in ("!echo ' [cause]: Error: getaddrinfo ENOTFOUND one.example'", "!echo 'Error: getaddrinfo EAI_AGAIN one.example' >&2; exit 1",
+                             "import subprocess\nsubprocess.run('echo getaddrinfo ENOTFOUND one.example; exit 1', shell=True, check=True, capture_output=True)"):
+                    self.assertIn(part, server.python(code).status.line)
+                line = server.python("!node -e 'throw 1'; echo listen EADDRINUSE; exit 1").status.line
+                self.assertIn("exited with status 1", line)
+                for wrong in ("ENOTFOUND", "network", "proxy"):
+                    self.assertNotIn(wrong, line)
 
     def test_files_in_a_mount(self):
         with tempfile.TemporaryDirectory() as directory, Server("--mount", directory) as server:
