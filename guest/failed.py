@@ -9,7 +9,6 @@ Pattern = load("pattern").Pattern
 CLIENTS = Pattern(r"(?m)(?:^|[|&;(])\s*(?:(?:timeout\s+\S+|time|if|!|\w+=\S*)\s+)*(?:/\S*/)?(?:curl|wget|ssh|scp|sftp|ping|telnet|dig|nslookup|npx"
                   r"|git\s+(?:clone|fetch|pull|push|ls-remote)|(?:\S*python[\d.]*\s+-m\s+)?(?:uv\s+)?pip[\d.]*\s+(?:download|wheel|index)|(?:npm|yarn|pnpm|gem|cargo|go)\s+(?:i|ci|install|add|get|update|fetch))\b")
 WITHOUT_PROXY = Pattern(r"\b(?:ssh|scp|sftp|ping|telnet|dig|nslookup)\b|\bgit@")
-NODE = Pattern(r"(?m)(?:^|[|&;(])\s*(?:\w+=\S*\s+)*(?:/\S*/)?(?:node|tsx|ts-node|deno|bun)\b")
 GIT = Pattern(r"(?m)(?:^|[|&;(])\s*git\s+(?!init\b|clone\b|config\b|version\b|help\b|--version)")
 NO_REPOSITORY = ("no .git is in %s: if it belongs to a repository that begins above it, the user can give that directory as "
                  "--workspace")
@@ -30,9 +29,6 @@ def hint_for(session, text):
         return hints.NO_LISTENER if LOCALHOST.search(last) and re.search(r"\b(?:curl|wget)\b", last) else None
     if CLIENTS.search(text):
         return hints.no_network() if not hints.has_proxy() or WITHOUT_PROXY.search(text) else hints.NOT_ALLOWED + hints.ask_for_host()
-    if NODE.search(text):
-        return "if it could not connect (ENOTFOUND, EAI_AGAIN): " + (
-            "node uses https_proxy from 22.21 and 24.5 on; an older one needs an agent" if hints.has_proxy() else hints.no_network())
     if PIP.search(text):
         return LOCAL
     found = GIT.search(text) and repository(session)

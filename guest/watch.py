@@ -29,24 +29,6 @@ def seed(module):
     module.seed(int(session().options.partition("seed=")[2].split()[0]))
 
 
-def name_refusals(kind, method, reason):
-    """What the sandbox's proxy answers to plain http reads as if the site refused."""
-    original = getattr(kind, method)
-
-    def answered(self, *args, **named):
-        done = original(self, *args, **named)
-        if str(self.headers and self.headers.get("Proxy-Status")).startswith("sandpiper;"):
-            notes = load("shell").notebook(session()).notes
-            note = "the sandbox's proxy answered, not the site: " + getattr(self, reason)
-            if note not in notes:
-                notes.append(note)
-        return done
-
-    if load("hints").has_proxy():
-        load("stack").wear(answered, original)
-        setattr(kind, method, answered)
-
-
 class Watch:
     """The first finder in sys.meta_path."""
 
@@ -57,8 +39,6 @@ class Watch:
         "PIL.ImageShow": lambda module: load("display").adopt_pillow(session(), module),
         "plotly.io._renderers": lambda module: load("display").adopt_plotly(session(), module),
         "traceback": lambda module: load("stack").adopt_traceback(module),
-        "http.client": lambda module: name_refusals(module.HTTPResponse, "begin", "reason"),
-        "httpx._models": lambda module: name_refusals(module.Response, "__init__", "reason_phrase"),
         "getpass": ask_plainly, "inspect": lambda module: load("stack").adopt_inspect(module),
         "threading": lambda module: load("stack").adopt_threading(session(), module),
         "warnings": lambda module: load("warned").adopt(session(), module), "IPython.core.display_functions": adopt_ipython,

@@ -215,8 +215,10 @@ void egress_consent_refused(void *arg, const struct egress_event *event)
     struct egress_consent *hosts = tools->hosts;
     char word[HOST_WORD_BYTES];
     bool brackets = strchr(event->host, ':') != NULL;
-    if (event->kind == EGRESS_UPSTREAM && strcmp(event->text, hosts->upstream_reported) != 0) {
-        memcpy(hosts->upstream, event->text, sizeof hosts->upstream);
+    if (event->kind != EGRESS_ALLOWED && !hosts->refusal.text[0]) {
+        hosts->refusal = *event;
+    } else if (event->kind != EGRESS_ALLOWED) {
+        hosts->more_refused |= strcmp(event->text, hosts->refusal.text) != 0;
     }
     if (!tools->config.hosts || !tools->config.hosts->ask || event->kind != EGRESS_REFUSED_HOST ||
         !event->host[0] ||
@@ -351,16 +353,42 @@ bool egress_consent_hold(struct tools *tools, struct rpc_call *call, const json_
     return true;
 }
 
-/* Many programs (git, curl) show no reason of a refused tunnel, so the result has that of the
- * user's proxy. */
-static void note_upstream(struct egress_consent *hosts, struct run *run)
+/* Many programs (git, curl) show no reason of a refused tunnel, and in plain http it reads as if
+ * the site gave it. A traceback has it already, as has the question whether a host may be reached.
+ */
+static void note_refusal(struct egress_consent *hosts, struct run *run)
 {
     char quoted[WORD_PHRASE + 1];
-    if (hosts->upstream[0] && !*run_fact(run, RUN_NETWORK)) {
-        run_addf(run, RUN_NETWORK, "%s",
-                 word_quote(hosts->upstream, strlen(hosts->upstream), quoted, sizeof quoted));
-        memcpy(hosts->upstream_reported, hosts->upstream, sizeof hosts->upstream);
-        hosts->upstream[0] = '\0';
+    const char *text = hosts->refusal.text;
+    const char *before = run_fact(run, RUN_NETWORK);
+    if (text[0] && !(*before && hosts->refusal.kind == EGRESS_REFUSED_HOST) &&
+        !strstr(run_fact(run, RUN_TRACEBACK), text)) {
+        run_addf(run, RUN_NETWORK, "%s%sthe sandbox's proxy answered, not the site: %s%s", before,
+                 *before ? "; " : "", word_quote(text, strlen(text), quoted, sizeof quoted),
+                 hosts->more_refused ? ", and more" : "");
+    }
+    hosts->refusal.text[0] = '\0';
+    hosts->more_refused = false;
+}
+
+/* The words of node where it looks a name up itself, whether or not it then ends with an error. */
+static void note_lookup(const struct box_spec *spec, struct run *run)
+{
+    OWNED(buf_done) struct buf shown = BUF_EMPTY;
+    (void)output_append_raw(&run->output, &shown);
+    (void)output_append_raw(&run->errors, &shown);
+    (void)buf_append_text(&shown, run_fact(run, RUN_TRACEBACK));
+    const char *text = buf_bytes(&shown);
+    if (!*run_fact(run, RUN_NETWORK) &&
+        (memmem(text, buf_size(&shown), "getaddrinfo ENOTFOUND ", 22) ||
+         memmem(text, buf_size(&shown), "getaddrinfo EAI_AGAIN ", 22))) {
+        run_addf(
+            run, RUN_NETWORK, "%s",
+            spec->egress
+                ? "node looked the name up itself, past the proxy in https_proxy, which it "
+                  "uses from 22.21 and 24.5 on: let it run curl (child_process), or fetch "
+                  "with Python"
+                : "the sandbox has none, so node finds no name; use write_file to bring in data");
     }
 }
 
@@ -380,14 +408,13 @@ static void note_asked(struct tools *tools, const struct rpc_call *call, struct 
 
 void egress_consent_note(struct tools *tools, const struct rpc_call *call, struct run *run)
 {
-    const struct box_spec *spec = tools->config.spec;
     struct box *box = server_box_get(tools->server_box);
-    bool asks = tools->config.hosts && tools->config.hosts->ask;
-    if (box && (asks || spec->ways)) {
+    if (box) {
         box_receive_refusals(box);
     }
-    if (asks) {
+    if (tools->config.hosts && tools->config.hosts->ask) {
         note_asked(tools, call, run);
     }
-    note_upstream(tools->hosts, run);
+    note_refusal(tools->hosts, run);
+    note_lookup(tools->config.spec, run);
 }

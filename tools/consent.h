@@ -70,11 +70,11 @@ struct egress_consent {
     unsigned wanted_count;
     unsigned asked_count; /* how many of them the open elicitation is about; 0: none is open */
     json_t *declined;     /* keys: hosts not to ask about again */
-    char news[HOSTS_NEWS_BYTES];      /* for the next result of run_python */
-    char upstream[EGRESS_TEXT_BYTES]; /* what the user's proxy refused last, for that result */
-    char upstream_reported[EGRESS_TEXT_BYTES]; /* the last one that a result had */
-    bool ending;                               /* calls that wait will not begin any more */
-    struct held_run *held; /* calls that wait for the user's response, in their order */
+    char news[HOSTS_NEWS_BYTES]; /* for the next result of run_python */
+    struct egress_event refusal; /* the first since the last result; without a text: none */
+    bool more_refused;           /* and others, which say something else */
+    bool ending;                 /* calls that wait will not begin any more */
+    struct held_run *held;       /* calls that wait for the user's response, in their order */
 };
 
 /* An event of the egress proxy. arg: struct tools. */

@@ -97,7 +97,7 @@ FACT(RUN_BEFORE, "What happened to the state since the last result.",
      "changes after <cell 3> are lost", .name = "before", .line = "since the last result: {}")
 FACT(RUN_CAPPED, "The call asked for more than `--max-timeout`.", "3600",
      .line = "timeout_s: capped at {} s")
-FACT(RUN_NETWORK, "Remote hosts that the user has allowed or not, or will be asked about.",
+FACT(RUN_NETWORK, "Remote hosts that the user is asked about; why one was not reached.",
      "the user allowed api.example.com:443", .name = "network", .line = "network: {}")
 FACT(RUN_TOOLS, "Tools of other servers that the code has called.",
      "tracker.create_issue ×1 (0.2 s)", .name = "tools", .line = "tools: {}")

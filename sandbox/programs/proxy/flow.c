@@ -346,7 +346,7 @@ static void flow_step_resolve(struct proxy *proxy, struct flow *flow, uint64_t n
                    NULL, now_ns);
     } else if (failed) {
         flow_unreachable(proxy, flow, state == LOOKUP_NO_NAME ? 502 : 504,
-                         state == LOOKUP_NO_NAME ? "the name does not exist"
+                         state == LOOKUP_NO_NAME ? "the user's name server knows no such name"
                                                  : "no name server responds",
                          now_ns);
     }

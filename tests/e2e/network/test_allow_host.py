@@ -208,7 +208,7 @@ with socket.create_connection(('127.0.0.1', 3128), 30) as s:
             self.assertIn(egress_world.PUBLIC, self.evaluate(server, "print(get('http://big.example/'))"))
             self.assertIn(("big.example", 1, True), WORLD.names.asked)  # over TCP
             self.assertIn("502", self.evaluate(server, "print(tunnel('missing.example:80'))"))
-            self.assertIn("the name does not exist", self.evaluate(server, "print(tunnel('empty.example:80'))"))
+            self.assertIn("the user's name server knows no such name", self.evaluate(server, "print(tunnel('empty.example:80'))"))
             before = len(WORLD.names.asked)
             WORLD.names.ttl = 300
             self.evaluate(server, "print({tunnel('big.example:80')[9:12] for _ in range(100)})")

@@ -138,7 +138,7 @@ def tunnel(target, more=''):
             with self.subTest(command), self.tinyproxy(login=True):
                 said = self.said(URL, self.PROGRAMS + f"print({command})")
                 self.assertIn("502", said)
-                self.assertIn("network: \"web.example:443 cannot be reached: the upstream proxy", said)
+                self.assertIn("network: the sandbox's proxy answered, not the site: \"web.example:443 cannot be reached: the upstream proxy", said)
                 self.assertIn("asks for a password", said)
 
 

@@ -170,12 +170,43 @@ class Hints(Shared):
             for _ in range(2):
                 result = server.python(ask)
                 self.assertEqual(result.output, "403")
-                self.assertIn("the sandbox's proxy answered, not the site: Forbidden: other.example:80 is not an allowed host", result.status.line)
-            for line, part in (("git clone https://other.example/a; exit 128", "reaches only the hosts"), ("ssh other.example; exit 255", "has no network except"),
-                               ("node a.js; exit 1", "needs an agent")):
+                self.assertIn("network: the sandbox's proxy answered, not the site: \"other.example:80 is not an allowed host", result.status.line)
+            for line in ("curl -sS https://other.example/", "wget -q -t 1 https://other.example/", "git clone https://other.example/a",
+                         "pip download --retries 0 six", "npm install --fetch-retries 0 left-pad"):
+                result = server.python(f"x = 1\n!{line}\nx = 2\nprint('after')", timeout_s=60)
+                self.assertTrue(result.output.endswith("after"), result.text)
+                self.assertIn(f"`{line}` exited with status", result.status.line)
+                self.assertIn("continue without this host, or ask the user to allow it", result.status.line)
+            for line, part in (("git clone https://other.example/a; exit 128", "reaches only the hosts"), ("ssh other.example; exit 255", "has no network except")):
                 self.assertIn(part, server.python("!" + line).status.line)
             self.assertIn("trust_env=True", server.python("exec('class ClientConnectorError(OSError): pass\\nraise ClientConnectorError', "
                                                           "{'__name__': 'aiohttp.client'})").text)
+
+    @unittest.skipIf(CONTAINER or not shutil.which("curl"), "curl: not installed, or isolation: no proxy")
+    def test_a_refusal_that_a_program_hides_or_shows_as_the_sites(self):
+        note = "network: the sandbox's proxy answered, not the site: \"other.example:%d is not an allowed host (one.example); "
+        with Server("--allow-host", "one.example") as server:
+            for code, port in (("!curl -sS http://other.example/", 80), ("!curl -s https://other.example/; echo rc $?", 443),
+                               ("!curl -sS https://other.example/ | cat", 443),
+                               ("import subprocess\nsubprocess.run(['curl', '-s', 'https://other.example/'])", 443)):
+                self.assertEqual(server.python(code).status.line.count(note % port), 1, code)
+                self.assertNotIn("network: ", server.python("1").status.line)
+            self.assertIn("\", and more", server.python("!curl -s https://other.example/; curl -s https://third.example/").status.line)
+            shown = server.python("import urllib.request\nurllib.request.urlopen('http://other.example/')")
+            self.assertIn("HTTP Error 403: Forbidden: other.example:80 is not an allowed host", shown.text)
+            self.assertNotIn("network: ", shown.status.line)
+
+    def test_what_node_says_of_names_and_of_others(self):
+        for arguments, part in (((), "network: the sandbox has none, so node finds no name"),
+                                (("--allow-host", "one.example"), "let it run curl (child_process), or fetch with Python"))[:1 if CONTAINER else 2]:
+            with Server(*arguments) as server:
+                for code in ("!echo ' [cause]: Error: getaddrinfo ENOTFOUND one.example'", "!echo 'Error: getaddrinfo EAI_AGAIN one.example' >&2; exit 1",
+                             "import subprocess\nsubprocess.run('echo getaddrinfo ENOTFOUND one.example; exit 1', shell=True, check=True, capture_output=True)"):
+                    self.assertIn(part, server.python(code).status.line)
+                line = server.python("!node -e 'throw 1'; echo listen EADDRINUSE; exit 1").status.line
+                self.assertIn("exited with status 1", line)
+                for wrong in ("ENOTFOUND", "network", "proxy"):
+                    self.assertNotIn(wrong, line)
 
     def test_files_in_a_mount(self):
         with tempfile.TemporaryDirectory() as directory, Server("--mount", directory) as server:
