@@ -564,7 +564,8 @@ def hint_for(session, error, name, message):
     if name == "NameError" and "'__file__'" in message:
         return "a cell is no file: os.getcwd() is in place of its directory, and relative paths begin there"
     if name == "NameError" and innermost(error).f_code.co_filename in session.sources:
-        return bare_tool(message) or load("readings").command(session.place(innermost(error))[2], True)
+        readings, code = load("readings"), innermost(error).f_code.co_filename
+        return readings.script(session.sources[code]) or bare_tool(message) or readings.command(session.place(innermost(error))[2], True)
     if name == "ImportError" and message.startswith("IProgress not found"):
         return "bars of tqdm.notebook need ipywidgets and a notebook: `from tqdm.auto import tqdm` prints them as text"
     if isinstance(error, ImportError) and "URI string" in message:
