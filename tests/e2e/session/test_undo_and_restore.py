@@ -154,6 +154,32 @@ class Undo(Case):
                     server.python(code)
                     self.assertIn("Out: ([1], {}, '')\n", server.python("n, dict(d), open('f').read()", undo=True).text)
 
+    def test_queries_and_what_failed_before_it_changed_anything_are_no_step(self):
+        with Server() as server:
+            self.assert_ok(server.python(
+                "import sqlite3; d = sqlite3.connect('d'); d.executescript('create table t(a); insert into t values (1), (2)')\n"
+                "own = sqlite3.connect('d'); n = []; own.create_function('f', 0, lambda: n.append(1)); c = sqlite3.connect('d'); c.close()"))
+            self.assert_ok(server.python("d.execute('delete from t where a = 1'); d.commit(); n.append(0)"))
+            for code in ("d.execute('select count(*) from t').fetchall()", "print(d.execute('SELECT a FROM t WHERE a IN (?)', (2,)).fetchone())",
+                         "[row for row in d.execute('select * from t')]", "d.execute('explain select 1').fetchall()",
+                         "d.execute('pragma table_info(t)').fetchall()", "c.execute('delete from t')", "rows = c.execute('select 1').fetchall()",
+                         "c.commit()", "input('?')", "name = input()", "x = missing\nn.append(1)"):
+                server.python(code)
+            self.assertIn("Out: [1, 2]\n", server.python("[row[0] for row in sqlite3.connect('d').execute('select a from t')]", undo=True).text)
+
+    def test_queries_that_may_do_more_are_steps(self):
+        with Server() as server:
+            self.assert_ok(server.python(
+                "import sqlite3; d = sqlite3.connect('d'); n = []; d.create_function('f', 0, lambda: n.append(1)); d.execute('create table t(a)')\n"
+                "r = sqlite3.connect('d'); r.row_factory = lambda *_: n.append(1)\n"
+                "class Own:\n    def __setitem__(self, key, value): n.append(1); 1 / 0\nown = Own()"))
+            for code in ("d.execute('select f()').fetchall()", "d.execute('select f ()').fetchall()", "d.execute('select \"f\"()').fetchall()",
+                         "r.execute('select 1').fetchall()", "d.execute('pragma user_version = 2')", "d.execute('pragma user_version(2)')",
+                         "d.execute('insert into t values (1)'); d.commit()", "own[0] = 1", "x = n.append(1) or missing", "y = 1; x = missing"):
+                with self.subTest(code):
+                    server.python(code)
+                    self.assertIn("Out: ([], False)\n", server.python("n, 'y' in vars()", undo=True).text)
+
     def test_a_bad_call_is_tried_again(self):
         with Server() as server:
             self.assert_ok(server.python("rows = [1]"))
