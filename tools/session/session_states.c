@@ -111,7 +111,8 @@ void session_state_made(struct session *session, const struct box_message *messa
     session_files_made(session);
     box_session_await_checkpoint(session->guest, run->cell);
     for (size_t i = 1; i + 1 < message->count; i += 2) {
-        if (box_field_is(&message->fields[i], "var")) {
+        if (box_field_is(&message->fields[i], "var") ||
+            box_field_is(&message->fields[i], "module")) {
             names_change(&session->history.now.names, message->fields[i + 1].data,
                          message->fields[i + 1].size, run->cell);
         }

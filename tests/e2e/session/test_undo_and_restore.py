@@ -124,6 +124,14 @@ class Undo(Case):
             line = server.python("", undo=True).status.line
             self.assertIn("before the first call, variables removed: n, a, old, workspace files unchanged", line)
 
+    def test_the_modules_that_went_are_named(self):
+        with Server() as server:
+            self.assert_ok(server.python("a = 1", checkpoint="loaded"))
+            self.assertNotIn("js", server.python("import json as js; b = 2").status.line)
+            line = server.python("", restore="loaded").status.line
+            self.assertIn("variables removed: b, js,", line)
+            self.assertIn("variables back: b, js,", server.python("", restore="before-undo").status.line)
+
     def test_code_that_only_looks_is_no_step(self):
         with Server() as server:
             self.assert_ok(server.python("n = [1]; from collections import defaultdict; d = defaultdict(list); open('f', 'w').close(); name = 'f'"))
@@ -456,7 +464,7 @@ class Lost(Case):
         with Server() as server:
             self.assert_ok(server.python("import os\ndf, model = [1], 2\ncfg = 3\ndel cfg"))
             result = server.python("os.kill(-1, 9); os._exit(1)")
-            self.assertIn("state: lost (a new interpreter starts, files kept, variables lost: df, model)",
+            self.assertIn("state: lost (a new interpreter starts, files kept, variables lost: df, model, os)",
                           result.status.line)
 
     def test_variables_that_went_back_to_older_values_are_named(self):
