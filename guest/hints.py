@@ -570,6 +570,9 @@ def hint_for(session, error, name, message):
         return "bars of tqdm.notebook need ipywidgets and a notebook: `from tqdm.auto import tqdm` prints them as text"
     if isinstance(error, ImportError) and "URI string" in message:
         return "a connection of sqlite3.connect(path) works in place of a URI, without SQLAlchemy"
+    closed = load("locks").closed if message.startswith("Cannot operate on a closed database") else ()
+    if closed:
+        return "as the session went back, connections to %s were closed: sqlite3.connect makes another" % ", ".join(list(closed)[:NAMES_SHOWN])
     if name == "BdbQuit":
         return "the debugger's commands ended: pass them as the argument `stdin`, or print what you want to see"
     if name == "KeyboardInterrupt":
