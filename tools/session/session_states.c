@@ -414,6 +414,14 @@ static void session_refuse_name(struct session *session, const char *name)
         (size_t)snprintf(text, sizeof text, "Nothing was run: no state is named \"%s\". %s", name,
                          has_names(history) ? "Named states:" : "No state has a name.");
     list_names(history, text + used, sizeof text - used);
+    const struct session *other = strcmp(name, RUN_LEFT) != 0 ? session->owner->list : NULL;
+    while (other && !history_find(&other->history, name)) {
+        other = other->next;
+    }
+    if (other) {
+        buf_extend(text, sizeof text, "%sSession \"%s\" has one of this name.",
+                   has_names(history) ? ". " : " ", other->name);
+    }
     session_conclude(session, FATE_REFUSED, text);
 }
 

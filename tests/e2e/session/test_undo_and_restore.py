@@ -132,6 +132,13 @@ class Undo(Case):
             self.assertIn("variables removed: b, js,", line)
             self.assertIn("variables back: b, js,", server.python("", restore="before-undo").status.line)
 
+    def test_a_name_of_another_session_is_found(self):
+        with Server() as server:
+            self.assert_ok(server.python("a = 1", checkpoint="two"))
+            text = server.python("", restore="two", session="reader").text
+            self.assertIn('no state is named "two". No state has a name. Session "default" has one of this name.', text)
+            self.assertNotIn("has one of", server.python("", restore="three", session="reader").text)
+
     def test_code_that_only_looks_is_no_step(self):
         with Server() as server:
             self.assert_ok(server.python("n = [1]; from collections import defaultdict; d = defaultdict(list); open('f', 'w').close(); name = 'f'"))
