@@ -151,13 +151,15 @@ def report_names(namespace, result):
         state["names"], state["ids"] = [], []
         return
     names, ids = list(namespace), list(map(id, namespace.values()))
-    count = 0
+    count = modules = 0
     gone = {name for name, value in held.items() if type(value) is ref and value() is None}
     for sign, name in names_changed(names, ids, gone):
         if type(name) is not str or name[:1] == "_":
             continue
         kind = kind_of(namespace.get(name)) if sign != "-" else ""
         if kind == "module":
+            modules += 1
+            result += ("module", sign + "%" + name[:100]) if modules <= REPORTED_MAX else ()
             continue
         count += 1
         if count <= REPORTED_MAX:

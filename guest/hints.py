@@ -27,6 +27,8 @@ INSTALL = Pattern(r"[!%%]*\s*(?:\S*python[\d.]*|\{sys\.executable\})?\s*(?:-m\s+
                   % "|".join(INSTALLERS))
 WITH_VALUE = Pattern(r"(?<!\S)(?:-[riceft]|--(?:requirement|index-url|extra-index-url|constraint|find-links|target|"
                      r"channel|platform|prefix|trusted-host|editable))(?:=|\s+)\S+")
+MAKES = "; os.makedirs makes it"
+READING = Pattern(r"""\bopen\((?:[^,()]*|[^()]*['"]rb?t?['"][^()]*)\)|(?:\b|_)(?:read|load|listdir|scandir)""")
 NAMES_SHOWN = 10
 FILE = Pattern(r"(?i)['\"]?((?:[\w./-]*\.(?:txt|in|toml|cfg|ini|lock|ya?ml|json|whl|py|zip|tar|t?gz|bz2|tbz|t?xz)|(?-i:Pipfile)))(?![\w.-])")
 NAMED_LIKE_FILES = ("ruamel.yaml", "discord.py")
@@ -204,6 +206,8 @@ def operating_system(session, error):
     code, hint = error.errno, None
     if code == errno.ENOENT or code is None and error.filename is None:
         hint = lost(session, error.filename or named(error))
+        if hint and hint.endswith(MAKES) and READING.search(line_of(session, error)):
+            hint = hint[:-len(MAKES)]
     elif code == errno.EACCES:
         hint = data(error.filename, False)
     if code == errno.ENOSYS and str(raised_in(error)).startswith("watchdog."):
@@ -333,7 +337,7 @@ def nearby(root, path):
         near = alike(basename(full), parent)
         return near and "did you mean %r?" % (join(parent, near) if isabs(path) else join(dirname(path), near))
     if is_below(full, root):
-        return "there is no directory %r; os.makedirs makes it" % dirname(path)
+        return "there is no directory %r" % dirname(path) + MAKES
     return "%s does not exist here; files are in the working directory, %s" % (dirname(path), root)
 
 
@@ -399,6 +403,12 @@ def container(session, error):
     if path.startswith("/"):
         return "code can write only below %s and %s, and read only these, programs and libraries" % (session.root, tmp)
     return None
+
+
+def line_of(session, error):
+    """The line of the code that has led to it."""
+    cell, number = load("trace").position(session, error)
+    return session.sources.get("<cell %s>" % cell, "").split("\n")[max(number - 1, 0):][:1][0]
 
 
 def innermost(error):
@@ -564,11 +574,15 @@ def hint_for(session, error, name, message):
     if name == "NameError" and "'__file__'" in message:
         return "a cell is no file: os.getcwd() is in place of its directory, and relative paths begin there"
     if name == "NameError" and innermost(error).f_code.co_filename in session.sources:
-        return bare_tool(message) or load("readings").command(session.place(innermost(error))[2], True)
+        readings, code = load("readings"), innermost(error).f_code.co_filename
+        return readings.script(session.sources[code]) or bare_tool(message) or readings.command(session.place(innermost(error))[2], True)
     if name == "ImportError" and message.startswith("IProgress not found"):
         return "bars of tqdm.notebook need ipywidgets and a notebook: `from tqdm.auto import tqdm` prints them as text"
     if isinstance(error, ImportError) and "URI string" in message:
         return "a connection of sqlite3.connect(path) works in place of a URI, without SQLAlchemy"
+    closed = load("locks").closed if message.startswith("Cannot operate on a closed database") else ()
+    if closed:
+        return "as the session went back, connections to %s were closed: sqlite3.connect makes another" % ", ".join(list(closed)[:NAMES_SHOWN])
     if name == "BdbQuit":
         return "the debugger's commands ended: pass them as the argument `stdin`, or print what you want to see"
     if name == "KeyboardInterrupt":

@@ -120,6 +120,15 @@ def compile_cell(text, name, flags):
     """(code objects to evaluate in order, future flags from then on, whether the last one has the cell's value, the
     statements: None of long code and of notebook syntax)."""
     tree = parse(text, name, flags)
+    try:
+        return codes_of(tree, text, name, flags)
+    except SyntaxError as error:  # of the compiler, which has no text
+        lines = (without_indent(text) or text).split("\n")
+        error.text = lines[error.lineno - 1] if 0 < (error.lineno or 0) <= len(lines) else None
+        raise
+
+
+def codes_of(tree, text, name, flags):
     body = tree.body
     statements = None if len(text) > KEPT_MAX or hasattr(tree, "wanted") else list(body)
     if not body:

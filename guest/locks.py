@@ -33,6 +33,7 @@ held = {}  # descriptor → [(whether by flock(2), kind, first byte, length)]
 files = {}  # descriptor → (path, what it was), of the databases with locks
 lost = {}  # descriptor → path: another has its lock now
 cut = {}  # path of a database → the descriptors of its files
+closed = {}  # path of a database as shown → None: connections to it were closed since the session began
 
 
 def note(fds, maker):
@@ -172,8 +173,10 @@ def say(session, result):
         names = descriptors.named(session, lambda value: descriptors.holds(value, fds) or any(value is each for each in own))
         for each in own:
             session.guard([], "a connection", module.Connection.close, each)
-        result += ("note", "%s%s: open connections to it have lost their locks or files and are closed; close all that "
-                   "are left, then connect again" % (names and names + ": ", short(session, path)))
+        if own:
+            closed[short(session, path)] = None
+        result += ("note", "%s%s: connections to it from before this call have lost their locks or files and are closed; close any "
+                   "that is held elsewhere, then connect again" % (names and names + ": ", short(session, path)))
     lost.clear()
     cut.clear()
 

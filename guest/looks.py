@@ -1,11 +1,22 @@
 """Whether a cell only reads values, so that there is nothing to undo. In doubt it does more."""
 import _ast
 
+Pattern = load("pattern").Pattern
 CALLS = frozenset(
     "abs all any bool dict dir display enumerate float format hex id int isinstance len list max min print range repr "
     "reversed round set sorted str sum tuple type zip".split()
 )
 METHODS = frozenset("describe exists getcwd getsize head info isdir isfile items keys listdir tail value_counts values".split())
+ROWS = frozenset(("fetchall", "fetchone", "fetchmany"))
+OF_CLOSED = frozenset("commit cursor execute executemany executescript rollback".split())  # methods of a connection that fail once it is closed
+QUERY = Pattern(r"(?is)\s*(?:explain\b|select\b(?!.*\bcollate\b)|pragma\s+(?:\w+\.)?(?:table_|index_|foreign_key_list|database_list)[^=]*\Z)")
+CALLED = Pattern(r"([^\s(),<>=+*|%-]*)\s*\(")
+# What SQLite has before a parenthesis; another function may be the code's own.
+OF_SQLITE = frozenset(
+    " abs and as avg by cast coalesce count date datetime distinct exists from group_concat ifnull in index_info index_list instr join length "
+    "lower max min not nullif on or over replace round select strftime substr sum table_info table_xinfo then total trim typeof upper values "
+    "when where".split(" ")
+)
 READS = frozenset("read readline readlines".split())  # of a file that is opened for it
 MODULES = frozenset(("os", "sys"))  # to import them runs no code
 MODULE = type(_ast)
@@ -19,8 +30,20 @@ OPERATORS = (_ast.operator, _ast.unaryop, _ast.boolop, _ast.cmpop)
 
 
 def report(session, result):
-    if not session.ran or session.statements is not None and only_looks(session.statements, session.namespace):
+    if not session.ran or session.statements is not None and only_looks(begun(session, result), session.namespace):
         result += ("looks", "1")
+
+
+def begun(session, result):
+    """The statements that the cell has come to. Of the one that an exception ended, an assignment to names, the value alone."""
+    nodes, trace = session.statements, SYS.get("last_traceback")
+    if result[2] != "error" or trace is None or trace.tb_frame.f_code.co_filename != "<cell %s>" % session.cell:
+        return nodes
+    nodes = [node for node in nodes if node.lineno <= trace.tb_lineno]
+    last = nodes[-1:]
+    if last and type(last[0]) is _ast.Assign and all(type(target) is _ast.Name for target in last[0].targets):
+        nodes[-1] = last[0].value
+    return nodes
 
 
 def only_looks(nodes, namespace):
@@ -40,11 +63,13 @@ def looks(node, namespace):
         value = type(namespace.get(node.id))
         return not hasattr(value, "__next__") and not hasattr(value, "__missing__")  # to read these changes them
     if kind is _ast.Call and type(node.func) is _ast.Name:
-        return (node.func.id in CALLS or opens_to_read(node, namespace)) and node.func.id not in namespace
+        known = node.func.id in CALLS or opens_to_read(node, namespace)
+        return (known or node.func.id == "input" and SYS.get("stdin") is load("streams").stdin) and node.func.id not in namespace
     if kind is _ast.Call:
         attribute = node.func if type(node.func) is _ast.Attribute else None
         return attribute is not None and (attribute.attr in METHODS and not acts(attribute.value, namespace) or
-                                          attribute.attr in READS and opens_to_read(attribute.value, namespace))
+                                          attribute.attr in READS and opens_to_read(attribute.value, namespace) or
+                                          attribute.attr in ROWS and queries(attribute.value, namespace) or queries(node, namespace))
     if kind is _ast.alias:
         return node.name in MODULES
     if kind is _ast.comprehension:
@@ -69,3 +94,21 @@ def opens_to_read(node, namespace):
     constants = [namespace.get(value.id) if type(value) is _ast.Name else getattr(value, "value", None)
                  for value in node.args[:1] + modes]
     return type(constants[0]) is str and {"r", "rb", "rt"}.issuperset(constants[1:]) and words.keys() <= {"encoding", "errors", "newline"}
+
+
+def queries(node, namespace):
+    """Whether it calls a connection of sqlite3 for what changes nothing: a query, or anything once it is closed."""
+    func = node.func if type(node) is _ast.Call else None
+    name = func.value.id if type(func) is _ast.Attribute and type(func.value) is _ast.Name else ""
+    connection, module = namespace.get(name), IMPORTED.get("_sqlite3")
+    if type(connection) is not getattr(module, "Connection", None) or func.attr not in OF_CLOSED:
+        return False
+    try:
+        own = connection.row_factory, connection.text_factory
+        connection.total_changes
+    except module.ProgrammingError:
+        return True
+    text, *values = [one.value if type(one) is _ast.Constant else one for one in node.args] or [None]
+    plain = all(type(each) is _ast.Constant for one in values for each in getattr(one, "elts", [None]))
+    return (func.attr == "execute" and plain and type(text) is str and QUERY.match(text) is not None and own[0] in (None, module.Row)
+            and own[1] is str and OF_SQLITE.issuperset(map(str.lower, CALLED.findall(text))))

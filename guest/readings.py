@@ -27,6 +27,7 @@ ESCAPE = Pattern(r"(?s)\\(.)")
 UNCLEAR = Pattern(r"""(?is)\\\\|\\r(?!\\n)|\A(?=.*\\t).*?\b(?:r[bf]?|[bf]r)\\?["']""")  # escapes that a string may have had: all depends on how many times
 ESCAPES = {"n": "\n", "t": "\t", "r": "", '"': '"', "'": "'", "\\": "\\", "/": "/"}
 SHELLS = ("bash", "sh", "shell", "zsh", "console")
+RUNS_SHELL = "a cell that begins with %%bash runs commands"
 SHELL_ONLY = "write it and what needs it as one line, or as the lines of a cell that begins with %%%%bash"
 NO_EFFECT = {  # commands that change the shell, which ends with the line
     "cd": "%%cd %s", "export": "%%env %s, or os.environ[...] = ..., is for this session and all that it starts",
@@ -72,7 +73,7 @@ def of_fences(text):
     for one in found:
         parts += [blank(text[at : one.start(3)]), one[3]]
         at = one.end(3)
-    yield "".join(parts), "only the code in the fence was run" if around.strip() else "the code of %d fences was run" % len(found)
+    yield "".join(parts), "only the code in the fence was run" if len(found) == 1 else "the code of %d fences was run" % len(found)
 
 
 def of_transcript(text):
@@ -103,7 +104,7 @@ def of_entities(text):
         reading = ENTITY.sub(lambda found: ENTITIES[found.lastindex - 1], text)
         places = ENTITY.sub("\0", text)  # each is one character in both
         if not any(one[1] and "\0" in places[slice(*one.span(2))] for one in STRING.finditer(reading)):
-            yield reading, "HTML entities (&lt;) were replaced"
+            yield reading, "HTML entities (%s) were replaced" % ", ".join(dict.fromkeys(one[0] for one in ENTITY.finditer(text)))
 
 
 def of_escapes(text):
@@ -133,12 +134,19 @@ def certain(text, flags, depth=2):
     return next(iter(found.items())) if len(found) == 1 else None
 
 
+def script(text):
+    """What to do with a text that names a shell in its first line, or None."""
+    return RUNS_SHELL if re.match(r"\s*#!.*sh\b", text) else None
+
+
 def seen(text, line, message):
     """One sentence about a text of which no reading is certain, or None. line: the one with the error."""
+    if script(text):
+        return script(text)
     marks = len(MARK.findall(text)) if MARK.match(line) or text.lstrip().startswith(line) else 0
     other = marks and next((one[2] for one in FENCE.finditer(text) if one[2].lower() not in language.FENCE_NAMES), None)
     if other:
-        return "the fence is marked %s: %s" % (other, "a cell that begins with %%bash runs commands" if other in SHELLS else "send Python alone")
+        return "the fence is marked %s: %s" % (other, RUNS_SHELL if other in SHELLS else "send Python alone")
     if marks:
         return "the text has %d line%s of code fences (```) with more around them: send the code alone" % (marks, "s" * (marks > 1))
     if PROMPT.match(line) or line[:3] == "...":

@@ -182,12 +182,14 @@ class Session:
         load("repeats").begin(IMPORTED["_signal"], IMPORTED["os"])
 
     def execute(self, text, name, settings):
+        found = None
         try:
             compiled = language.compile_cell(text, name, self.flags)
         except SyntaxError:
-            found = load("readings").certain(text, self.flags)
-            if found is None:
+            found = not language.parses(text, self.flags) and load("readings").certain(text, self.flags)
+            if not found:
                 raise
+        if found:
             load("shell").notebook(self).notes.append(found[1])
             self.remember(name, found[0])
             compiled = language.compile_cell(found[0], name, self.flags)

@@ -311,8 +311,11 @@ class Outcomes(GuestCase):
             ("await f()\nasyncio.new_event_loop().run_until_complete(f())", "`await main()`"), ("import pdb; pdb.set_trace()", "`stdin`"),
             ("raise OSError(\"Cannot save file into a non-existent directory: '/mnt/data'\")", "/mnt/data does not exist here; files are in"),
             ("raise OSError(\"Cannot save file into a non-existent directory: 'out'\")", "there is no directory 'out'; os.makedirs makes it"),
+            ("open('a/b', 'w')", "there is no directory 'a'; os.makedirs makes it"),
         ):
             self.assert_hint(code, part)
+        for code in ("open('a/b')", "with open('a/b', 'rb') as f: pass", "import pathlib; pathlib.Path('a/b').read_text()", "import os; os.listdir('a/b')"):
+            self.assertEqual(self.session.run(code).hint, "there is no directory 'a'", code)
         self.assertIn("only with `await`", self.session.run("f()").note)
         self.assertIsNone(self.session.run("raise OSError(\"it's odd, isn't it\")").hint)
 

@@ -13,10 +13,10 @@ class Readings(GuestCase):
         self.assertIn(hint, reply.hint or "", code)
 
     def test_html_entities(self):
-        note = "HTML entities (&lt;) were replaced"
-        self.taken("if 1 &lt; 2: print(&quot;x&quot;)", "x\n", note)
-        self.taken("print(&#39;a&#39;, 3 &amp; 1) # don't", "a 1\n", note)
-        self.taken("if 1 &amp;lt; 2: print('twice')", "twice\n", note + ", " + note)
+        note = "HTML entities (%s) were replaced"
+        self.taken("if 1 &lt; 2 and 2 &gt; 1: print(&quot;x&quot;)", "x\n", note % "&lt;, &gt;, &quot;")
+        self.taken("print(&#39;a&#39;, 3 &amp; 1) # don't", "a 1\n", note % "&#39;, &amp;")
+        self.taken("if 1 &amp;lt; 2: print('twice')", "twice\n", note % "&amp;" + ", " + note % "&lt;")
         self.assertEqual(self.run_ok("print('&lt;b&gt;')").out, "&lt;b&gt;\n")
         self.not_taken("if 1 &lt; 2: print('<b>')", "write `<` for `&lt;`")
         self.not_taken("x = '&lt;' +", "HTML entities")
@@ -42,6 +42,7 @@ class Readings(GuestCase):
         self.taken("Here it is:\n\n```python\nprint(1)\n```\nThis prints - as it should - 1.", "1\n", alone)
         self.taken("```python\na = 2\n```\n\n```py\nprint(a)\n```", "2\n", "the code of 2 fences was run")
         self.taken("So:\n~~~\nprint(3)\n~~~\n", "3\n", alone)
+        self.taken("~~~\nprint(3)\n~~~\n", "3\n", alone)
         self.assertEqual(self.session.run("First:\n```python\nx = 1\n1 / 0\n```").error_line, "4")
         self.not_taken("This:\n```python\na = 1\n```\nor that:\n```python\na = 2\n```", "4 lines of code fences")
         self.not_taken("x = 3\n```python\nprint(x)\n```", "code fences")
@@ -85,6 +86,16 @@ class Readings(GuestCase):
             self.assertEqual((reply.error_type, reply.all("note")), ("SyntaxError", []), code)
         self.assertIn("typographic quotes", reply.hint)
 
+    def test_what_only_the_compiler_refuses_is_no_other_text(self):
+        for code in ("return 5", "yield 5", "break", "continue", "nonlocal x", "def f(): return await g()", "def f(a,a): pass", "x=1; global x",
+                     "class A: return 1", "a, *b, *c = x", "__debug__ = 1", "print('a\\tb'); break", "  x = 1\n  return x",
+                     "So:\n```\nreturn 5\n```"):
+            reply = self.session.run(code)
+            self.assertEqual(reply.error_type, "SyntaxError", code)
+            self.assertEqual(reply.all("note"), ["only the code in the fence was run"] if "```" in code else [], code)
+            self.assertEqual((reply.traceback.count("SyntaxError: "), reply.traceback.count("During handling")), (1, 0), reply.traceback)
+            self.assertIn("\n    %s\n" % code.strip("\n`").split("\n")[-1].strip(), reply.traceback)
+
     def test_imports_are_seen(self):
         self.assertEqual(self.session.lacks("So:\n```python\nimport sandpiper_none\n```"), ["sandpiper_none"])
 
@@ -107,6 +118,8 @@ class Commands(GuestCase):
         self.assertIn("%cd /tmp", self.hint("cd /tmp"))
         self.assertIn("%env X=1", self.hint("export X=1"))
         self.assertIn("no system packages", self.hint("apt install x"))
+        for code in ("#!/bin/bash\necho hi", "#!/usr/bin/env sh\nls -la"):
+            self.assertIn("begins with %%bash", self.hint(code))
         self.assertIn("code cannot install packages", self.hint("$ pip install pandas"))
         for code in ("df", "python\nprint(1)", "x = missing - 1", "def g():\n    return sort\ng()", "time.sleep(1)", "print 'x'", "ls = = 1", "import os os"):
             self.assertNotIn("shell", self.hint(code), code)

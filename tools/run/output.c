@@ -134,6 +134,8 @@ struct cleaner {
     int stream;        /* whose bytes come now */
     bool cut;          /* a line was */
     bool returned;     /* a carriage return stands before what comes */
+    bool over;         /* it ended the line above, at before */
+    size_t before;
 };
 
 /* The size without a character at the end that is not whole. */
@@ -149,10 +151,54 @@ static size_t whole_size(const char *bytes, size_t size)
     return size;
 }
 
+/* The size of the word at the beginning of a line: 0 for figures, bars and blanks. */
+static size_t first_word(const char *line, size_t size, const char **ret_word)
+{
+    size_t start = 0;
+    while (start < size && strchr(" \t", line[start])) {
+        start++;
+    }
+    size_t end = start;
+    /* Of UTF-8 not 0xc2, 0xe2 and 0xf0, which begin signs, bars and pictures. */
+    for (; end < size; end++) {
+        unsigned char c = (unsigned char)line[end];
+        bool inner = end > start && utf8_is_inner((char)c);
+        if (!inner && !((c | 0x20) >= 'a' && (c | 0x20) <= 'z') &&
+            !(c > 0xc2 && c < 0xf0 && c != 0xe2)) {
+            break;
+        }
+    }
+    *ret_word = line + start;
+    return end - start;
+}
+
+/* A line after a carriage return takes the place of the one before, as the states of a progress bar
+ * do, if one begins with no word or both with the same. Other lines are those of a file. */
+static void resolve_line(struct cleaner *cleaner)
+{
+    struct buf *text = cleaner->text;
+    const char *old = buf_bytes(text) + cleaner->before;
+    const char *new = buf_bytes(text) + cleaner->line_start;
+    size_t size = buf_size(text) - cleaner->line_start;
+    const char *words[2];
+    if (!cleaner->over) {
+        return;
+    }
+    cleaner->over = false;
+    size_t had = first_word(old, (size_t)(new - old), &words[0]);
+    size_t has = first_word(new, size, &words[1]);
+    if (had == 0 || has == 0 || (had == has && memcmp(words[0], words[1], had) == 0)) {
+        memmove(text->data + text->start + cleaner->before, new, size);
+        text->end -= cleaner->line_start - cleaner->before;
+        cleaner->line_start = cleaner->before;
+    }
+}
+
 /* Ends a line. One that is longer than clients show keeps its beginning and its end. */
 static void end_line(struct cleaner *cleaner)
 {
     struct buf *text = cleaner->text;
+    resolve_line(cleaner);
     size_t size = buf_size(text) - cleaner->line_start;
     if (size > LINE_MAX_BYTES) {
         char end[LINE_MAX_BYTES / 2];
@@ -187,22 +233,24 @@ static void use_stream(struct cleaner *cleaner, int stream)
 
 static void clean_byte(struct cleaner *cleaner, char c)
 {
-    if (cleaner->returned && c != '\n') {
-        /* What follows overwrites the line, as a progress bar does. */
-        cleaner->text->end = cleaner->text->start + cleaner->line_start;
-    }
-    cleaner->returned = false;
-    if (c == '\r') {
-        cleaner->returned = true;
-    } else if (c == '\n') {
+    bool shows = (unsigned char)c >= ' ' || c == '\t';
+    if (cleaner->returned && shows && buf_size(cleaner->text) > cleaner->line_start) {
+        resolve_line(cleaner);
+        const size_t before = cleaner->line_start;
         end_line(cleaner);
-    } else if (c == '\b') {
+        cleaner->over = true;
+        cleaner->before = before;
+    }
+    cleaner->returned = c == '\r' || (cleaner->returned && !shows && c != '\n');
+    if (c == '\n') {
+        end_line(cleaner);
+    } else if (c == '\b' && !cleaner->returned) {
         struct buf *text = cleaner->text;
         bool more = true;
         while (more && buf_size(text) > cleaner->line_start) {
             more = utf8_is_inner(text->data[--text->end]);
         }
-    } else if ((unsigned char)c >= ' ' || c == '\t') {
+    } else if (shows) {
         buf_append(cleaner->text, &c, 1);
     }
 }

@@ -8,7 +8,7 @@
 #include "base/word.h"
 #include "sandbox/sandbox.h"
 
-enum { NAMES_SHOWN = 8, NAME_BYTES = 64 };
+enum { NAMES_SHOWN = 8, NAME_BYTES = 64, MODULE = '%' /* before a name of a module */ };
 
 /* The place of name in the list, or NULL. ret_index: how many names are before it. */
 static const char *names_find(const struct names *names, const char *name, size_t size,
@@ -73,29 +73,32 @@ void names_change(struct names *names, const char *change, size_t size, unsigned
     names->cells[index] = cell;
 }
 
-/* Lists the names of from that rest lacks or, if older, that it has from an earlier cell. more: how
- * many others there are. */
+/* Lists the names of from that rest lacks or, if older, that it has from an earlier cell: those of
+ * modules last. more: how many others there are. */
 static const char *names_list(const struct names *from, const struct names *rest, bool older,
                               unsigned more, char *out, size_t size)
 {
     unsigned shown = 0;
-    unsigned index = 0;
     size_t used = 0;
     out[0] = '\0';
-    for (const char *at = from->text; *at; index++) {
-        size_t length = strcspn(at, " ");
-        unsigned other = 0;
-        bool common = rest && names_find(rest, at, length, &other);
-        bool listed = older ? common && rest->cells[other] != from->cells[index] : !common;
-        if (listed && (shown == NAMES_SHOWN || used + length + 32 > size)) {
-            more++;
-        } else if (listed) {
-            used += (size_t)snprintf(out + used, size - used, "%s%.*s", shown ? ", " : "",
-                                     (int)length, at);
-            shown++;
+    for (unsigned modules = 0; modules < 2; modules++) {
+        unsigned index = 0;
+        for (const char *at = from->text; *at; index++) {
+            size_t length = strcspn(at, " ");
+            unsigned other = 0;
+            bool common = rest && names_find(rest, at, length, &other);
+            bool listed = (at[0] == MODULE) == modules &&
+                          (older ? common && rest->cells[other] != from->cells[index] : !common);
+            if (listed && (shown == NAMES_SHOWN || used + length + 32 > size)) {
+                more++;
+            } else if (listed) {
+                used += (size_t)snprintf(out + used, size - used, "%s%.*s", shown ? ", " : "",
+                                         (int)(length - modules), at + modules);
+                shown++;
+            }
+            at += length;
+            at += strspn(at, " ");
         }
-        at += length;
-        at += strspn(at, " ");
     }
     if (shown > 0 && more > 0) {
         (void)snprintf(out + used, size - used, " and %u more", more);

@@ -111,7 +111,8 @@ void session_state_made(struct session *session, const struct box_message *messa
     session_files_made(session);
     box_session_await_checkpoint(session->guest, run->cell);
     for (size_t i = 1; i + 1 < message->count; i += 2) {
-        if (box_field_is(&message->fields[i], "var")) {
+        if (box_field_is(&message->fields[i], "var") ||
+            box_field_is(&message->fields[i], "module")) {
             names_change(&session->history.now.names, message->fields[i + 1].data,
                          message->fields[i + 1].size, run->cell);
         }
@@ -413,6 +414,14 @@ static void session_refuse_name(struct session *session, const char *name)
         (size_t)snprintf(text, sizeof text, "Nothing was run: no state is named \"%s\". %s", name,
                          has_names(history) ? "Named states:" : "No state has a name.");
     list_names(history, text + used, sizeof text - used);
+    const struct session *other = strcmp(name, RUN_LEFT) != 0 ? session->owner->list : NULL;
+    while (other && !history_find(&other->history, name)) {
+        other = other->next;
+    }
+    if (other) {
+        buf_extend(text, sizeof text, "%sSession \"%s\" has one of this name.",
+                   has_names(history) ? ". " : " ", other->name);
+    }
     session_conclude(session, FATE_REFUSED, text);
 }
 

@@ -16,7 +16,7 @@ STUCK = "\nimport signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile Tr
 WAYS = {"crash": (DIE, {}), "memory": (NO_MEMORY, {}), "limit": (STUCK, {}), "undo": ("", {"undo": True}), "restore": ("", {"restore": "kept"})}
 FREE = "import fcntl\ntry: {}(open({!r}, 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB); print('free')\nexcept OSError: print('held')"
 SUM = "import sqlite3; c = sqlite3.connect({!r}); print(c.execute('select sum(x) from t').fetchall(), c.execute('pragma integrity_check').fetchall())"
-CUT = "{}: open connections to it have lost their locks or files and are closed; close all that are left, then connect again"
+CUT = "{}: connections to it from before this call have lost their locks or files and are closed; close any that is held elsewhere, then connect again"
 
 
 class Lost(Case):
@@ -206,6 +206,9 @@ class Databases(Lost):
             line = server.python("other.execute('select * from t').fetchall()", undo=True).status.line
             self.assertIn("db (sqlite3.Connection): " + CUT.format("a.db"), line)
             self.assertNotIn("other", line)
+            self.assertIn("connections to a.db were closed", server.python("db.execute('select 1')").text)
+            self.assertNotIn("connections", server.python("own = sqlite3.connect('c.db')\nown.close()", reset=True).text)
+            self.assertNotIn("were closed", server.python("own.execute('select 1')").text)
 
 
 @once

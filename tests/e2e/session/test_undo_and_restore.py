@@ -124,6 +124,21 @@ class Undo(Case):
             line = server.python("", undo=True).status.line
             self.assertIn("before the first call, variables removed: n, a, old, workspace files unchanged", line)
 
+    def test_the_modules_that_went_are_named(self):
+        with Server() as server:
+            self.assert_ok(server.python("a = 1", checkpoint="loaded"))
+            self.assertNotIn("js", server.python("import json as js; b = 2").status.line)
+            line = server.python("", restore="loaded").status.line
+            self.assertIn("variables removed: b, js,", line)
+            self.assertIn("variables back: b, js,", server.python("", restore="before-undo").status.line)
+
+    def test_a_name_of_another_session_is_found(self):
+        with Server() as server:
+            self.assert_ok(server.python("a = 1", checkpoint="two"))
+            text = server.python("", restore="two", session="reader").text
+            self.assertIn('no state is named "two". No state has a name. Session "default" has one of this name.', text)
+            self.assertNotIn("has one of", server.python("", restore="three", session="reader").text)
+
     def test_code_that_only_looks_is_no_step(self):
         with Server() as server:
             self.assert_ok(server.python("n = [1]; from collections import defaultdict; d = defaultdict(list); open('f', 'w').close(); name = 'f'"))
@@ -153,6 +168,32 @@ class Undo(Case):
                 with self.subTest(code):
                     server.python(code)
                     self.assertIn("Out: ([1], {}, '')\n", server.python("n, dict(d), open('f').read()", undo=True).text)
+
+    def test_queries_and_what_failed_before_it_changed_anything_are_no_step(self):
+        with Server() as server:
+            self.assert_ok(server.python(
+                "import sqlite3; d = sqlite3.connect('d'); d.executescript('create table t(a); insert into t values (1), (2)')\n"
+                "own = sqlite3.connect('d'); n = []; own.create_function('f', 0, lambda: n.append(1)); c = sqlite3.connect('d'); c.close()"))
+            self.assert_ok(server.python("d.execute('delete from t where a = 1'); d.commit(); n.append(0)"))
+            for code in ("d.execute('select count(*) from t').fetchall()", "print(d.execute('SELECT a FROM t WHERE a IN (?)', (2,)).fetchone())",
+                         "[row for row in d.execute('select * from t')]", "d.execute('explain select 1').fetchall()",
+                         "d.execute('pragma table_info(t)').fetchall()", "c.execute('delete from t')", "rows = c.execute('select 1').fetchall()",
+                         "c.commit()", "input('?')", "name = input()", "x = missing\nn.append(1)"):
+                server.python(code)
+            self.assertIn("Out: [1, 2]\n", server.python("[row[0] for row in sqlite3.connect('d').execute('select a from t')]", undo=True).text)
+
+    def test_queries_that_may_do_more_are_steps(self):
+        with Server() as server:
+            self.assert_ok(server.python(
+                "import sqlite3; d = sqlite3.connect('d'); n = []; d.create_function('f', 0, lambda: n.append(1)); d.execute('create table t(a)')\n"
+                "r = sqlite3.connect('d'); r.row_factory = lambda *_: n.append(1)\n"
+                "class Own:\n    def __setitem__(self, key, value): n.append(1); 1 / 0\nown = Own()"))
+            for code in ("d.execute('select f()').fetchall()", "d.execute('select f ()').fetchall()", "d.execute('select \"f\"()').fetchall()",
+                         "r.execute('select 1').fetchall()", "d.execute('pragma user_version = 2')", "d.execute('pragma user_version(2)')",
+                         "d.execute('insert into t values (1)'); d.commit()", "own[0] = 1", "x = n.append(1) or missing", "y = 1; x = missing"):
+                with self.subTest(code):
+                    server.python(code)
+                    self.assertIn("Out: ([], False)\n", server.python("n, 'y' in vars()", undo=True).text)
 
     def test_a_bad_call_is_tried_again(self):
         with Server() as server:
@@ -430,7 +471,7 @@ class Lost(Case):
         with Server() as server:
             self.assert_ok(server.python("import os\ndf, model = [1], 2\ncfg = 3\ndel cfg"))
             result = server.python("os.kill(-1, 9); os._exit(1)")
-            self.assertIn("state: lost (a new interpreter starts, files kept, variables lost: df, model)",
+            self.assertIn("state: lost (a new interpreter starts, files kept, variables lost: df, model, os)",
                           result.status.line)
 
     def test_variables_that_went_back_to_older_values_are_named(self):

@@ -74,7 +74,7 @@ static void last_line_gets_its_line_feed(void **)
 
 static void text_is_appended(void **)
 {
-    add(OUT, "abc\rx\n");
+    add(OUT, "10%\rx\n");
     assert_int_equal(buf_append_text(&text, "before\n"), 0);
     assert_int_equal(output_compose(&output, &text), 0);
     assert_int_equal(buf_size(&text), 9);
@@ -277,6 +277,23 @@ static void progress_is_folded_to_its_last_state(void **)
     assert_string_equal(cleaned("10%\r"), "10%\n");
     assert_string_equal(cleaned("dos\r\nlines\r\n"), "dos\nlines\n");
     assert_string_equal(cleaned("kept\n10%\r\r\033[K20%"), "kept\n20%\n");
+    assert_string_equal(cleaned("epoch 1 10%\repoch 1 9%\repoch 2\n"), "epoch 2\n");
+    assert_string_equal(cleaned("| load\r/ load\r\342\240\213 load"), "\342\240\213 load\n");
+    assert_string_equal(cleaned("fetching\r        \rready\n"), "ready\n");
+    assert_string_equal(cleaned("10%\r\b\a20%"), "20%\n");
+    output_done(&output);
+    add(OUT, "10%\r20%");
+    add(ERR, "\r30%\r40%");
+    assert_string_equal(compose(), "20%\n[stderr]\n40%\n");
+}
+
+static void lines_that_end_with_a_carriage_return_are_kept(void **)
+{
+    assert_string_equal(cleaned("name,qty\rapple,3\rpear,4\r"), "name,qty\napple,3\npear,4\n");
+    assert_string_equal(cleaned("abcdef\rxy"), "abcdef\nxy\n");
+    assert_string_equal(cleaned("\303\251t\303\251\r\303\251tat\n"),
+                        "\303\251t\303\251\n\303\251tat\n");
+    assert_string_equal(cleaned("load 1\rload 2\rready\n"), "load 2\nready\n");
 }
 
 static void backspace_takes_one_character(void **)
@@ -503,6 +520,7 @@ int main(void)
         OUTPUT_TEST(stream_is_named_again_behind_the_cut),
         OUTPUT_TEST(nuls_are_removed_and_forge_no_change_of_stream),
         OUTPUT_TEST(progress_is_folded_to_its_last_state),
+        OUTPUT_TEST(lines_that_end_with_a_carriage_return_are_kept),
         OUTPUT_TEST(backspace_takes_one_character),
         OUTPUT_TEST(terminal_sequences_go_whole),
         OUTPUT_TEST(sequence_without_end_hides_no_more_than_its_line),
