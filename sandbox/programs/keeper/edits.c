@@ -209,6 +209,8 @@ static void touch_rename(struct keeper *keeper, struct state *state, uint32_t op
     }
     doubt_names(state, edit, &there, links);
     edit->awaits = IN_MOVED_TO;
+    edit->links = S_ISREG(there.mode) ? links : 0;
+    edit->file = there.inode;
     edit_activate(keeper, edit);
     hold_moved(keeper, path, target);
 }

@@ -675,7 +675,11 @@ static enum put put_content(const struct edits_outcome *outcome, const struct ed
     struct apply_facts now;
     /* Its other names are the same file. */
     bool over = edit->links > 1 && edit->writes && edit->inode == facts.inode && wanted->kept;
-    int r = same   ? place_set_attributes(keeper, path, wanted, &facts, &now)
+    const char *other = !same && wanted == edit->from ? edits_other_name(keeper, edit) : NULL;
+    struct apply_facts before = wanted->facts;
+    bool linked = other && place_put_link(keeper, path, other, &facts, &now) == 0;
+    int r = linked ? 0
+            : same ? place_set_attributes(keeper, path, wanted, &facts, &now)
             : over ? place_put_over(keeper, path, wanted, &facts, &now)
                    : place_put(keeper, path, wanted, &facts, &now);
     if (r == -ENOTEMPTY && wanted->kind == KIND_NONE && comes_again(keeper, path)) {
@@ -686,6 +690,9 @@ static enum put put_content(const struct edits_outcome *outcome, const struct ed
     }
     if (same && !is_same_file(keeper, edit, path, &now, wanted)) {
         now = (struct apply_facts){};
+    }
+    if (linked) {
+        versions_changed(keeper, &before, &now);
     }
     version_seen_as(keeper, wanted, &now);
     struct stat st;
