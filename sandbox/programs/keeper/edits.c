@@ -25,6 +25,12 @@ void edit_free(struct keeper *keeper, struct edit *edit)
     free(edit);
 }
 
+struct version *edits_none(void)
+{
+    static struct version none = {.kind = KIND_NONE, .kept = true};
+    return &none;
+}
+
 bool edits_prepend(struct keeper *keeper, struct edits *edits, struct edits *to)
 {
     bool whole = true;

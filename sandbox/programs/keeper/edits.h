@@ -88,6 +88,7 @@ struct edits_outcome {
     const struct version *left[EDITS_LEFT]; /* do not come: their paths hold something else */
     size_t left_count;
     bool lost;         /* something does not come, and nothing has taken its place */
+    bool full;         /* something does not come for lack of space on the disk */
     unsigned given_up; /* edits that could not be carried out although it seemed so */
     bool returns;      /* what was carried out goes where it was: that takes no content away */
 };

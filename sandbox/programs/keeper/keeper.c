@@ -387,6 +387,8 @@ static void tell_put(void *arg, enum put put, const struct record *record)
         tell_name(telling, WIRE_KEPT_STAYS, record->path, &telling->kept.stays);
     } else if (put == PUT_MISSED) {
         tell_name(telling, WIRE_KEPT_MISSED, record->path, &telling->kept.missed);
+    } else if (put == PUT_FULL) {
+        tell_name(telling, WIRE_KEPT_FULL, record->path, &telling->kept.full);
     } else if (put == PUT_CLOSED) {
         tell_name(telling, WIRE_KEPT_CLOSED, record->path, &telling->kept.closed);
     } else if (place_facts(telling->keeper->work_fd, record->path).mode) {
@@ -417,10 +419,20 @@ static void end(struct keeper *keeper, const struct wire_request *request)
     tell(&telling, request, r);
 }
 
+static void tell_nothing(void *, enum put, const struct record *)
+{
+}
+
+/* All or nothing where the disk is full: the user can make space, and repeat it. */
 static void switch_states(struct keeper *keeper, const struct wire_request *request)
 {
     struct telling telling = {.keeper = keeper, .text = BUF_EMPTY};
     int r = states_switch(keeper, &request->switching, tell_put, &telling);
+    if (telling.kept.full > 0) {
+        const struct keep_switch back = {request->switching.to, request->switching.from};
+        (void)states_switch(keeper, &back, tell_nothing, NULL);
+        telling.kept = (struct wire_kept){.full = telling.kept.full, .unkept = telling.kept.unkept};
+    }
     telling.kept.lost = r & STATES_LOST;
     telling.kept.unseen = r & STATES_UNSEEN;
     tell(&telling, request, r < 0 ? r : 0);

@@ -288,7 +288,7 @@ static int set_attributes(int fd, const struct version *version)
         int r = attributes_set(fd, name, at, size);
         bool is_acl = strcmp(name, ATTRIBUTES_ACL) == 0;
         if (r < 0 && !is_acl) {
-            return r;
+            return r == -ENOSPC ? -E2BIG : r; /* also of the inode, which the user cannot change */
         }
         result = r < 0 ? WITHOUT_ACL : result;
         has_acl = has_acl || is_acl;
