@@ -232,7 +232,7 @@ static void add_edit(struct outcomes *outcomes, const struct edit *edit)
 }
 
 /* A row of the status line for each. */
-static void edits_rows(const struct edits *edits, struct rows *rows)
+static void edits_rows(const struct keeper *keeper, const struct edits *edits, struct rows *rows)
 {
     struct outcomes outcomes = {};
     for (size_t i = 0; i < edits->count; i++) {
@@ -249,9 +249,11 @@ static void edits_rows(const struct edits *edits, struct rows *rows)
             first->rewritten = first->rewritten || outcomes.list[i + 1].rewritten;
         }
         struct record record = {.path = first->path, .now = first->to, .links = first->links};
-        /* What code has open may be what it was. */
+        struct apply_facts now = place_facts(keeper->work_fd, first->path);
+        /* What code has open may be what it was; and what the system has refused has not been. */
         if (first->rewritten || (version_differs(first->from, first->to) &&
-                                 !apply_facts_alike(&first->from->facts, &first->to->facts))) {
+                                 !apply_facts_alike(&first->from->facts, &first->to->facts) &&
+                                 !apply_facts_alike(&first->from->facts, &now))) {
             rows_add(rows, &record, first->from, first->moved ? ROW_MOVED : ROW_SURE);
         }
     }
@@ -372,7 +374,7 @@ static void tell_edits(struct telling *telling, const struct state *state)
         for (size_t i = 0; i < state->edits.count; i++) {
             telling->kept.changed += state->edits.list[i]->from != state->edits.list[i]->to;
         }
-        edits_rows(&state->edits, &telling->rows);
+        edits_rows(telling->keeper, &state->edits, &telling->rows);
     }
 }
 
