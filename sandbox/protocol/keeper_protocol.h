@@ -64,6 +64,7 @@ enum {
     WIRE_KEPT_GONE = 'g',   /* is what it was: nothing */
     WIRE_KEPT_STAYS = 's',  /* something else has changed it since */
     WIRE_KEPT_MISSED = 'm', /* no copy was kept, or it could not be written */
+    WIRE_KEPT_FULL = 'n',   /* there was no space on the disk for it, and so nothing was put back */
     WIRE_KEPT_UNKEPT = 'u', /* changed, and too large for a copy */
     WIRE_KEPT_ROW = 'f',    /* a changed file: sign and path; then two more texts: size, kind */
 };
@@ -77,6 +78,7 @@ struct wire_kept {
     uint32_t gone;
     uint32_t stays;
     uint32_t missed;
+    uint32_t full; /* then the files are in the state from which the switch was to lead */
     uint32_t unkept;
     uint32_t changed;   /* by the call */
     uint32_t applied;   /* of those that are back: the user's directory has the later file */

@@ -61,10 +61,10 @@ void session_files_prepare(struct session *session)
     struct history *history = &session->history;
     if (!history->now.files) {
         history->now.files = session->files.at ? session->files.at : ++sessions->last_serial;
-        session->files.at = history->now.files;
     }
+    session->files.at = session->files.at ? session->files.at : history->now.files;
     run->files = ++sessions->last_serial;
-    const struct keep_switch call = {session->transient ? 0 : history->now.files, run->files};
+    const struct keep_switch call = {session->transient ? 0 : session->files.at, run->files};
     /* Where the user or another run may have changed files too, the keeper looks first. */
     struct box *box = keeping_box(session);
     bool looks = sessions->files_open > 0 || box_states_are_fresh(box) ||
@@ -396,9 +396,13 @@ static void session_switched(void *arg, const struct wire_reply *reply, int fds[
     const struct session_written *written = &session->owner->written;
     box_states_read(box, reply, fds, &text);
     session->files.waiting = false;
-    session->files.at = session->files.goal;
+    session->files.at = kept->full ? session->files.at : session->files.goal;
     session->files.goal = 0;
-    if (!reply->error) {
+    if (kept->full) {
+        append_kind(&back, "files not reverted, no space on the disk for: ", WIRE_KEPT_FULL,
+                    kept->full, &text);
+        (void)buf_append_text(&back, "; when there is: restore \"" RUN_LEFT "\", and repeat this");
+    } else if (!reply->error) {
         append_kind(&back, "files back: ", WIRE_KEPT_BACK, kept->back, &text);
         note_back(session, kept, &text);
         append_kind(&back,
@@ -424,7 +428,8 @@ static void session_switched(void *arg, const struct wire_reply *reply, int fds[
         append_kind(&back, "written since by write_file and kept: ", WRITTEN, written->count,
                     &written->text);
     }
-    if (session->current && (reply->error || kept->back + kept->closed + kept->gone == 0)) {
+    if (session->current && !kept->full &&
+        (reply->error || kept->back + kept->closed + kept->gone == 0)) {
         session_left_nothing(session);
     }
     if (session->current) {

@@ -25,6 +25,12 @@ void edit_free(struct keeper *keeper, struct edit *edit)
     free(edit);
 }
 
+struct version *edits_none(void)
+{
+    static struct version none = {.kind = KIND_NONE, .kept = true};
+    return &none;
+}
+
 bool edits_prepend(struct keeper *keeper, struct edits *edits, struct edits *to)
 {
     bool whole = true;
@@ -209,6 +215,8 @@ static void touch_rename(struct keeper *keeper, struct state *state, uint32_t op
     }
     doubt_names(state, edit, &there, links);
     edit->awaits = IN_MOVED_TO;
+    edit->links = S_ISREG(there.mode) ? links : 0;
+    edit->file = there.inode;
     edit_activate(keeper, edit);
     hold_moved(keeper, path, target);
 }

@@ -31,7 +31,7 @@ struct edit {
     bool resets;       /* code changes the mode while the file is open: it is not known yet */
     uint32_t mode;     /* that the file has then, where it stays the same one */
     unsigned links;    /* names of the file, */
-    uint64_t file;     /* and its inode, before the edit */
+    uint64_t file;     /* and its inode, before the edit; of a move at target */
     struct toucher by; /* which has touched it last */
     bool held;         /* code still had it open when its call ended */
     bool beside;       /* code has it open by more than this edit's openings */
@@ -88,6 +88,7 @@ struct edits_outcome {
     const struct version *left[EDITS_LEFT]; /* do not come: their paths hold something else */
     size_t left_count;
     bool lost;         /* something does not come, and nothing has taken its place */
+    bool full;         /* something does not come for lack of space on the disk */
     unsigned given_up; /* edits that could not be carried out although it seemed so */
     bool returns;      /* what was carried out goes where it was: that takes no content away */
 };
@@ -123,6 +124,9 @@ struct edit *edit_latest(struct keeper *keeper, const struct state *state, const
 /* Whether nothing has changed at all: the call of the system failed. facts: at the edit's end. */
 bool edit_is_void(const struct keeper *keeper, const struct edit *edit,
                   const struct apply_facts *facts);
+/* Another name of the file that the edit has taken its name from, if that has the same content
+ * still and calls have changed it; borrowed, or NULL. */
+const char *edits_other_name(const struct keeper *keeper, const struct edit *edit);
 /* The call has ended, or goes on with something else at the same name. */
 void edit_resolve(struct keeper *keeper, struct edit *edit);
 /* Whether the thread may be about to do what it has been allowed. */

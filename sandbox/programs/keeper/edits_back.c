@@ -100,12 +100,6 @@ static bool is_as_known(const struct keeper *keeper, const char *path, int64_t s
     return looking.as_known;
 }
 
-struct version *edits_none(void)
-{
-    static struct version none = {.kind = KIND_NONE, .kept = true};
-    return &none;
-}
-
 /* An edit of a way has its turn, in the order in which it is taken back (at.back) or repeated. */
 struct turn {
     struct way_at at;
@@ -572,8 +566,11 @@ enum { GIVEN_UP = 16 };
 static void give_up(struct edits_outcome *outcome, struct edit *edit, enum put put)
 {
     edit->fate = put;
-    outcome->lost = true;
-    edits_lose(outcome->keeper);
+    outcome->full = outcome->full || put == PUT_FULL;
+    if (put != PUT_FULL) { /* else there is a copy */
+        outcome->lost = true;
+        edits_lose(outcome->keeper);
+    }
     outcome->given_up++;
     for (struct turn turn = {}; outcome->given_up == GIVEN_UP && turn_next(&outcome->way, &turn);) {
         if (turn.edit->fate == PUT_BACK && turn.edit->undone != turn.at.back) {
@@ -675,17 +672,24 @@ static enum put put_content(const struct edits_outcome *outcome, const struct ed
     struct apply_facts now;
     /* Its other names are the same file. */
     bool over = edit->links > 1 && edit->writes && edit->inode == facts.inode && wanted->kept;
-    int r = same   ? place_set_attributes(keeper, path, wanted, &facts, &now)
+    const char *other = !same && wanted == edit->from ? edits_other_name(keeper, edit) : NULL;
+    struct apply_facts before = wanted->facts;
+    bool linked = other && place_put_link(keeper, path, other, &facts, &now) == 0;
+    int r = linked ? 0
+            : same ? place_set_attributes(keeper, path, wanted, &facts, &now)
             : over ? place_put_over(keeper, path, wanted, &facts, &now)
                    : place_put(keeper, path, wanted, &facts, &now);
     if (r == -ENOTEMPTY && wanted->kind == KIND_NONE && comes_again(keeper, path)) {
         return PUT_BACK;
     }
     if (r < 0) {
-        return r == -ESTALE || r == -ENOTEMPTY || r == -EEXIST ? PUT_STAYS : PUT_MISSED;
+        return r == -ESTALE || r == -ENOTEMPTY || r == -EEXIST ? PUT_STAYS : put_missed(r);
     }
     if (same && !is_same_file(keeper, edit, path, &now, wanted)) {
         now = (struct apply_facts){};
+    }
+    if (linked) {
+        versions_changed(keeper, &before, &now);
     }
     version_seen_as(keeper, wanted, &now);
     struct stat st;
@@ -712,7 +716,7 @@ static enum put move(struct keeper *keeper, const char *from, const char *to, st
     struct apply_facts now;
     int r = place_move(keeper, from, to, &facts, &now);
     if (r < 0) {
-        return r == -ESTALE ? PUT_STAYS : PUT_MISSED;
+        return r == -ESTALE ? PUT_STAYS : put_missed(r);
     }
     version_seen_as(keeper, what, &now);
     return PUT_BACK;
@@ -853,7 +857,7 @@ static void make_spare(struct keeper *keeper, const struct turn *turn, struct sp
     }
 }
 
-void edits_switch(struct edits_outcome *outcome)
+static void switch_once(struct edits_outcome *outcome)
 {
     struct keeper *keeper = outcome->keeper;
     struct spares spares = {};
@@ -875,5 +879,19 @@ void edits_switch(struct edits_outcome *outcome)
     free(spares.list);
     for (struct turn turn = {}; turn_next(&outcome->way, &turn);) {
         end_directory(keeper, turn.edit, turn.at.back);
+    }
+}
+
+void edits_switch(struct edits_outcome *outcome)
+{
+    switch_once(outcome);
+    if (outcome->full) { /* now that what was to go has made space */
+        outcome->full = false;
+        outcome->given_up = 0;
+        outcome->carried.count = outcome->removals.count = 0;
+        for (size_t i = 0; i < outcome->records.count; i++) {
+            outcome->records.list[i]->scratch.mark = 1 + PUT_BACK;
+        }
+        switch_once(outcome);
     }
 }

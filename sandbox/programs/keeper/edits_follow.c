@@ -182,11 +182,11 @@ static void see(struct keeper *keeper, struct edit *edit, const struct apply_fac
 }
 
 /* Removing one name of a file changes the times of the file, which has others: sees them again.
- * False: it has none at the edit's path. */
+ * False: it has none where the edit ends. */
 static bool edit_see_shared(struct keeper *keeper, struct edit *edit)
 {
-    struct apply_facts facts = !edit->moves && !edit->unsure && edit->to->kind == KIND_FILE
-                                   ? place_facts(keeper->work_fd, edit->path)
+    struct apply_facts facts = !edit->unsure && edit->to->kind == KIND_FILE
+                                   ? place_facts(keeper->work_fd, edit_place(edit))
                                    : (struct apply_facts){};
     bool same = facts.mode && apply_facts_equal_moved(&facts, &edit->to->facts);
     if (same) {
@@ -195,17 +195,39 @@ static bool edit_see_shared(struct keeper *keeper, struct edit *edit)
     return same;
 }
 
-/* A name of a file was removed that has others. */
+/* A name of a file was removed that has others, to which also earlier calls may have written. */
 static void see_others(struct keeper *keeper, const struct edit *edit)
 {
-    struct state *state = states_find(keeper, edit->state);
-    for (size_t i = state ? state->edits.count : 0; i-- > 0;) {
-        struct edit *other = state->edits.list[i];
-        if (other != edit && other->to->facts.inode == edit->file &&
-            edit_see_shared(keeper, other)) {
-            return; /* most often the one before */
+    for (struct state *state = keeper->states; state; state = state->next) {
+        for (size_t i = state->edits.count; i-- > 0;) {
+            struct edit *other = state->edits.list[i];
+            if (other != edit && other->to->facts.inode == edit->file &&
+                edit_see_shared(keeper, other)) {
+                return; /* most often the one before */
+            }
         }
     }
+}
+
+const char *edits_other_name(const struct keeper *keeper, const struct edit *edit)
+{
+    const struct version *version = edit->from;
+    if (edit->links < 2 || version->kind != KIND_FILE || version->facts.inode != edit->file) {
+        return NULL;
+    }
+    for (const struct state *state = keeper->states; state; state = state->next) {
+        for (size_t i = state->edits.count; i-- > 0;) {
+            const struct edit *other = state->edits.list[i];
+            struct apply_facts facts = {};
+            if (other->to == version && strcmp(edit_place(other), edit_place(edit)) != 0) {
+                facts = place_facts(keeper->work_fd, edit_place(other));
+            }
+            if (facts.mode && version_is_at(version, &facts)) {
+                return edit_place(other);
+            }
+        }
+    }
+    return NULL;
 }
 
 /* Something was reported that may be the edit's end. */
@@ -214,7 +236,7 @@ static void check_end(struct keeper *keeper, struct edit *edit)
     struct apply_facts facts = facts_of(keeper, edit);
     if (is_expected(keeper, edit, &facts)) {
         see(keeper, edit, &facts);
-        if (edit->links > 1 && edit->to->kind == KIND_NONE) {
+        if (edit->links > 1 && edit->file && facts.inode != edit->file) {
             see_others(keeper, edit);
         }
     }

@@ -232,7 +232,7 @@ static void add_edit(struct outcomes *outcomes, const struct edit *edit)
 }
 
 /* A row of the status line for each. */
-static void edits_rows(const struct edits *edits, struct rows *rows)
+static void edits_rows(const struct keeper *keeper, const struct edits *edits, struct rows *rows)
 {
     struct outcomes outcomes = {};
     for (size_t i = 0; i < edits->count; i++) {
@@ -249,9 +249,11 @@ static void edits_rows(const struct edits *edits, struct rows *rows)
             first->rewritten = first->rewritten || outcomes.list[i + 1].rewritten;
         }
         struct record record = {.path = first->path, .now = first->to, .links = first->links};
-        /* What code has open may be what it was. */
+        struct apply_facts now = place_facts(keeper->work_fd, first->path);
+        /* What code has open may be what it was; and what the system has refused has not been. */
         if (first->rewritten || (version_differs(first->from, first->to) &&
-                                 !apply_facts_alike(&first->from->facts, &first->to->facts))) {
+                                 !apply_facts_alike(&first->from->facts, &first->to->facts) &&
+                                 !apply_facts_alike(&first->from->facts, &now))) {
             rows_add(rows, &record, first->from, first->moved ? ROW_MOVED : ROW_SURE);
         }
     }
@@ -372,7 +374,7 @@ static void tell_edits(struct telling *telling, const struct state *state)
         for (size_t i = 0; i < state->edits.count; i++) {
             telling->kept.changed += state->edits.list[i]->from != state->edits.list[i]->to;
         }
-        edits_rows(&state->edits, &telling->rows);
+        edits_rows(telling->keeper, &state->edits, &telling->rows);
     }
 }
 
@@ -387,6 +389,8 @@ static void tell_put(void *arg, enum put put, const struct record *record)
         tell_name(telling, WIRE_KEPT_STAYS, record->path, &telling->kept.stays);
     } else if (put == PUT_MISSED) {
         tell_name(telling, WIRE_KEPT_MISSED, record->path, &telling->kept.missed);
+    } else if (put == PUT_FULL) {
+        tell_name(telling, WIRE_KEPT_FULL, record->path, &telling->kept.full);
     } else if (put == PUT_CLOSED) {
         tell_name(telling, WIRE_KEPT_CLOSED, record->path, &telling->kept.closed);
     } else if (place_facts(telling->keeper->work_fd, record->path).mode) {
@@ -417,10 +421,20 @@ static void end(struct keeper *keeper, const struct wire_request *request)
     tell(&telling, request, r);
 }
 
+static void tell_nothing(void *, enum put, const struct record *)
+{
+}
+
+/* All or nothing where the disk is full: the user can make space, and repeat it. */
 static void switch_states(struct keeper *keeper, const struct wire_request *request)
 {
     struct telling telling = {.keeper = keeper, .text = BUF_EMPTY};
     int r = states_switch(keeper, &request->switching, tell_put, &telling);
+    if (telling.kept.full > 0) {
+        const struct keep_switch back = {request->switching.to, request->switching.from};
+        (void)states_switch(keeper, &back, tell_nothing, NULL);
+        telling.kept = (struct wire_kept){.full = telling.kept.full, .unkept = telling.kept.unkept};
+    }
     telling.kept.lost = r & STATES_LOST;
     telling.kept.unseen = r & STATES_UNSEEN;
     tell(&telling, request, r < 0 ? r : 0);

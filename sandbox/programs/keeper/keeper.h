@@ -1,4 +1,5 @@
 #pragma once
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -191,10 +192,15 @@ enum put {
     PUT_FOR_GOOD, /* as PUT_BACK, and of what was there is no copy */
     PUT_STAYS,
     PUT_MISSED,
+    PUT_FULL, /* as PUT_MISSED, for lack of space on the disk */
 };
 static inline bool put_is_back(enum put put)
 {
     return put <= PUT_FOR_GOOD;
+}
+static inline enum put put_missed(int error)
+{
+    return error == -ENOSPC || error == -EDQUOT ? PUT_FULL : PUT_MISSED;
 }
 typedef void (*put_fn)(void *arg, enum put put, const struct record *record);
 void states_look_surely(struct keeper *keeper, put_fn missed, void *arg);

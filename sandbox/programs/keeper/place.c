@@ -287,7 +287,7 @@ static int set_attributes(int fd, const struct version *version)
         int r = attributes_set(fd, name, at, size);
         bool is_acl = strcmp(name, ATTRIBUTES_ACL) == 0;
         if (r < 0 && !is_acl) {
-            return r;
+            return r == -ENOSPC ? -E2BIG : r; /* also of the inode, which the user cannot change */
         }
         result = r < 0 ? WITHOUT_ACL : result;
         has_acl = has_acl || is_acl;
@@ -591,6 +591,32 @@ int place_put_over(const struct keeper *keeper, const char *path, const struct v
 {
     *ret_put = (struct apply_facts){};
     return put(keeper, path, &(struct content){version, -1, expected, .over = true}, ret_put);
+}
+
+int place_put_link(const struct keeper *keeper, const char *path, const char *other,
+                   const struct apply_facts *expected, struct apply_facts *ret_put)
+{
+    char temporary[PLACE_TEMPORARY_NAME];
+    const char *name = NULL;
+    const char *other_name = NULL;
+    struct apply_facts facts = place_facts(keeper->work_fd, other);
+    defer_close int other_fd = place_parent(keeper->work_fd, other, &other_name);
+    defer_close int dir_fd = make_parent(keeper, path, &name);
+    if (dir_fd < 0 || other_fd < 0) {
+        return dir_fd < 0 ? dir_fd : other_fd;
+    }
+    struct loosened loosened = loosen(dir_fd);
+    place_temporary_name(temporary);
+    int r = linkat(other_fd, other_name, dir_fd, temporary, 0) < 0 ? -errno : 0;
+    struct apply_facts made =
+        r < 0 ? (struct apply_facts){} : after_move(dir_fd, temporary, &facts);
+    r = r ? r : made.mode ? take_name(dir_fd, temporary, name, expected) : -ESTALE;
+    if (r < 0 && apply_facts_in(dir_fd, temporary).inode == facts.inode) {
+        (void)unlinkat(dir_fd, temporary, 0);
+    }
+    tighten(&loosened);
+    *ret_put = r < 0 ? (struct apply_facts){} : after_move(dir_fd, name, &made);
+    return r;
 }
 
 int place_set_attributes(const struct keeper *keeper, const char *path,

@@ -188,6 +188,9 @@ int place_put(const struct keeper *keeper, const char *path, const struct versio
  */
 int place_put_over(const struct keeper *keeper, const char *path, const struct version *version,
                    const struct apply_facts *expected, struct apply_facts *ret_put);
+/* The same by another name of the file at `other`, which has the content. */
+int place_put_link(const struct keeper *keeper, const char *path, const char *other,
+                   const struct apply_facts *expected, struct apply_facts *ret_put);
 /* The same where the content is what it is to be: the file stays the one that others have open. */
 int place_set_attributes(const struct keeper *keeper, const char *path,
                          const struct version *version, const struct apply_facts *expected,

@@ -214,7 +214,7 @@ static void put_record(struct keeper *keeper, struct record *record, put_fn done
     struct version *goal = record->scratch.goal;
     int r = put_goal(keeper, record);
     if (r < 0) {
-        done(arg, r == -ENOTEMPTY || r == -EEXIST ? PUT_STAYS : PUT_MISSED, record);
+        done(arg, r == -ENOTEMPTY || r == -EEXIST ? PUT_STAYS : put_missed(r), record);
         return;
     }
     struct version *before = record->now;
