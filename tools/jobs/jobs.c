@@ -60,10 +60,13 @@ struct job_wait {
     uint64_t until_ns; /* when it is over at the latest; 0: never */
     uint64_t asks_ns;  /* since when the user is asked through it */
     bool is_for_task;  /* it becomes one sooner */
+    bool is_late;      /* its time is over, and the run could become no job */
 };
 
 #define FOREVER UINT64_MAX
-enum { ALMOST_MS = 5000 };
+enum { ALMOST_MS = 5000, SLOT_MS = 500 };
+
+static void wait_over(void *arg);
 
 /* No call may wait for it. */
 static void job_free(struct job *job)
@@ -142,19 +145,20 @@ static void append_ended(struct jobs *jobs, struct buf *text)
     }
 }
 
-/* Appends "4 jobs are running (1, 2, 5, 7)". */
-static void append_running(const struct jobs *jobs, struct buf *text)
+/* Appends "4 jobs are running, which is the limit (--jobs): wait for or stop one of the jobs 1, 2,
+ * 5, 7". */
+static void append_limit(const struct jobs *jobs, struct buf *text)
 {
     const char *before = "";
     unsigned count = jobs_count_running(jobs);
-    (void)buf_appendf(text, "%u job%s running (", count, count == 1 ? " is" : "s are");
+    (void)buf_appendf(text, "%u job%s running, which is the limit (--jobs): wait for or stop %s ",
+                      count, count == 1 ? " is" : "s are", count == 1 ? "job" : "one of the jobs");
     for (const struct job *job = jobs->list; job; job = job->next) {
         if (job_is_running(job) && job->run->job > 0) {
             (void)buf_appendf(text, "%s%u", before, job->run->job);
             before = ", ";
         }
     }
-    (void)buf_append_text(text, ")");
 }
 
 static void append_what_to_do(unsigned number, struct buf *text)
@@ -629,17 +633,19 @@ static void wait_beat(void *arg)
                   wait_beat, wait);
 }
 
-/* Too many jobs run: the cell cannot go on without its call. */
-static void job_give_up(struct job *job, const struct rpc_call *call)
+/* Too many jobs run for the cell to go on without its call, which waits until one has ended, or
+ * until the cell's own limit. */
+static void wait_longer(struct job_wait *wait)
 {
-    struct run *run = job->run;
-    OWNED(buf_done) struct buf note = BUF_EMPTY;
-    (void)buf_append_text(&note, "cell interrupted: no free job slot (--jobs): ");
-    append_running(job->owner, &note);
-    run_add(run, RUN_NOTES, buf_text(&note), buf_size(&note));
-    run->request.timeout_ms = (clock_now_ns() - rpc_call_since_ns(call)) / CLOCK_NS_PER_MS;
-    run->job_limit_ms = 0;
-    sessions_stop(job->owner->tools->sessions, run, RUN_STOP_NO_JOB);
+    struct jobs *jobs = wait->job->owner;
+    if (!wait->is_late && clock_now_ns() >= wait->until_ns) {
+        OWNED(buf_done) struct buf note = BUF_EMPTY;
+        wait->is_late = true;
+        (void)buf_append_text(&note, "the call took longer than wait_s: ");
+        append_limit(jobs, &note);
+        run_add(wait->job->run, RUN_NOTES, buf_text(&note), buf_size(&note));
+    }
+    loop_timer_in(jobs->tools->loop, &wait->over, SLOT_MS, wait_over, wait);
 }
 
 /* Whether the cell's own limit, which is no longer than the wait, ends it soon. The wait began
@@ -685,11 +691,7 @@ static void wait_over(void *arg)
         return; /* its result comes by itself */
     }
     if (!job->at_once && jobs_count_running(job->owner) >= tools->config.jobs) {
-        if (clock_now_ns() < wait->until_ns) {
-            loop_timer_arm(tools->loop, &wait->over, wait->until_ns, wait_over, wait);
-            return;
-        }
-        job_give_up(job, wait->call);
+        wait_longer(wait);
         return;
     }
     become_job(job, wait->call);
@@ -816,12 +818,9 @@ void jobs_begin(struct jobs *jobs, struct rpc_call *call, struct run *run, const
     uint64_t wait_ms = jobs_wait_ms(tools, arguments);
     if (wait_ms == 0 && jobs_count_running(jobs) >= tools->config.jobs) {
         OWNED(buf_done) struct buf running = BUF_EMPTY;
-        append_running(jobs, &running);
+        append_limit(jobs, &running);
         run_free(run);
-        content_refuse(call,
-                       "[not run: %s | that is the limit (--jobs): stop one, or wait for its end: "
-                       "{\"job\": N}]",
-                       buf_text(&running));
+        content_refuse(call, "[not run: %s]", buf_text(&running));
         return;
     }
     struct job *job = calloc(1, sizeof *job);
@@ -895,6 +894,6 @@ void jobs_stop(struct jobs *jobs, unsigned number)
 {
     struct job *job = jobs_find(jobs, number);
     if (job && !job->returned) {
-        sessions_stop(jobs->tools->sessions, job->run, RUN_STOP_REQUESTED);
+        sessions_stop(jobs->tools->sessions, job->run);
     }
 }

@@ -45,13 +45,6 @@ enum run_state {
     RUN_STATE_ALL_LOST,         /* files are lost too */
 };
 
-/* Why a run was interrupted before its time limit. */
-enum run_stop {
-    RUN_STOP_NONE,
-    RUN_STOP_REQUESTED, /* stop, or a call that gives up what the job does: undo, restore, reset */
-    RUN_STOP_NO_JOB,    /* its call waits no longer, and too many jobs run for it to become one */
-};
-
 /* Copied; NULL: none. */
 struct run_text {
     char *data;
@@ -148,8 +141,8 @@ struct run {
     void (*on_output)(void *arg, unsigned stream, const char *bytes, size_t size);
     void *arg;
     bool cancelled;
-    enum run_stop stop;
-    unsigned job;          /* the number of the job that it has become; 0: none */
+    bool stop;    /* by stop, or a call that gives up what the job does: undo, restore, reset */
+    unsigned job; /* the number of the job that it has become; 0: none */
     uint64_t job_limit_ms; /* the longest time limit of a job, for advice; 0: none is needed */
     bool supplied;         /* --auto-install has checked the imports */
     char doing[240];       /* what the run waits for; empty: nothing */

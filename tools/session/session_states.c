@@ -101,7 +101,7 @@ void session_state_made(struct session *session, const struct box_message *messa
     }
     /* It has nothing to undo. What stops a job is perhaps an undo, which takes it back and not the
      * call before it. */
-    bool looks = box_message_number(message, "looks", 0) > 0 && run->stop != RUN_STOP_REQUESTED;
+    bool looks = box_message_number(message, "looks", 0) > 0 && !run->stop;
     if (!looks && !run_fact(run, RUN_BACK_NAME)[0]) { /* a restore has already pushed it */
         session_push(session);
     }

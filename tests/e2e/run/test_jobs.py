@@ -470,17 +470,25 @@ class TheSession(JobCase):
             two = self.begin(server, "until('go')", session="b")
             result = server.python("open('ran', 'w').close()", wait_s=0, session="c", **LONG)
             self.assert_not_run(result)
-            self.assertIn(f"2 jobs are running ({one}, {two})", result.status.line)
+            full = f"2 jobs are running, which is the limit (--jobs): wait for or stop one of the jobs {one}, {two}"
+            self.assertIn(full, result.status.line)
             self.assert_ok(server.python("import time", session="c", wait_s=WAIT_S))
-            result = server.python("print('up', flush=True); time.sleep(600)", wait_s=2, session="c", **LONG)
-            self.assert_kind(result, "timeout")
-            self.assertEqual(result.lines[0], "up")
-            self.assertIn("2 jobs are running", result.status.line)
+            result = server.python("time.sleep(2); print('whole')", wait_s=0.5, session="c", **LONG)
+            self.assert_prints(result, "whole")  # its own limit bounds it, not wait_s
+            self.assertIn(f"| note: the call took longer than wait_s: {full}]", result.status.line)
+            result = server.python("time.sleep(600)", wait_s=0.5, timeout_s=2, session="c")
+            self.assertRegex(result.status.line, r"^\[timeout: 2 s limit; .*the call took longer than wait_s: ")
             self.assert_prints(server.python("print(1)", session="c"), "1")
             self.assertTrue(server.read("ran").is_error)
-            self.open_gate(server, "go")
+            late = server.start_call("run_python", code=PREPARE + "open('up', 'w').close(); until('later')", wait_s=0.5,
+                                     session="c", **LONG)
+            self.wait_for_file(server, "up")
+            self.open_gate(server, "go", fresh=True)
             self.assert_ok(self.poll(server, one))
             self.assert_ok(self.poll(server, two))
+            self.assert_running(server.finish_call(late), 3)  # as soon as there may be one more
+            self.open_gate(server, "later")
+            self.assert_ok(self.poll(server, 3))
             three = self.begin(server, "pass", session="c")
             self.assert_ok(self.poll(server, three))
 
