@@ -145,8 +145,7 @@ static void append_ended(struct jobs *jobs, struct buf *text)
     }
 }
 
-/* Appends "4 jobs are running, which is the limit (--jobs): wait for or stop one of the jobs 1, 2,
- * 5, 7". */
+/* Appends "4 jobs are running, which is the limit (--jobs): wait for or stop one of the ...". */
 static void append_limit(const struct jobs *jobs, struct buf *text)
 {
     const char *before = "";
@@ -593,7 +592,7 @@ static void task_cancel(void *ctx, const char *id)
     struct tools *tools = ctx;
     const struct job *job = find(tools->jobs, id);
     if (job) {
-        jobs_stop(tools->jobs, job->run->job);
+        (void)jobs_stop(tools->jobs, job->run->job, NULL);
     }
 }
 
@@ -633,8 +632,7 @@ static void wait_beat(void *arg)
                   wait_beat, wait);
 }
 
-/* Too many jobs run for the cell to go on without its call, which waits until one has ended, or
- * until the cell's own limit. */
+/* Too many jobs run: the call waits until one has ended, or until the cell's own limit. */
 static void wait_longer(struct job_wait *wait)
 {
     struct jobs *jobs = wait->job->owner;
@@ -884,16 +882,19 @@ void jobs_wait(struct jobs *jobs, struct rpc_call *call, const json_t *arguments
         return;
     }
     if (stops) {
-        jobs_stop(jobs, job->run->job);
+        (void)jobs_stop(jobs, job->run->job, NULL);
     } else {
         jobs->hooks->waits(jobs->tools, job->run);
     }
 }
 
-void jobs_stop(struct jobs *jobs, unsigned number)
+bool jobs_stop(struct jobs *jobs, unsigned number, const char *by)
 {
-    struct job *job = jobs_find(jobs, number);
-    if (job && !job->returned) {
-        sessions_stop(jobs->tools->sessions, job->run);
+    const struct job *job = jobs_find(jobs, number);
+    if (!job || job->returned || job->run->stop) {
+        return false;
     }
+    job->run->given_up_by = by;
+    sessions_stop(jobs->tools->sessions, job->run);
+    return true;
 }

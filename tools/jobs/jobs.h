@@ -1,5 +1,6 @@
 #pragma once
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/buf.h"
@@ -66,8 +67,9 @@ void jobs_asked(struct rpc_call *call);
 /* The call is about to end. */
 void jobs_left(struct rpc_call *call);
 
-/* A later call gives up what this job does. */
-void jobs_stop(struct jobs *jobs, unsigned number);
+/* Stops a job. by: the argument of a later call that gives up what the job does, static; NULL:
+ * stop. Returns whether it is this call that stops it. */
+bool jobs_stop(struct jobs *jobs, unsigned number, const char *by);
 
 /* Appends "job 1 has been running for 62 s | wait: {"job": 1} | ...", for a call that has waited in
  * vain for its session. 0 or -ENOMEM. */

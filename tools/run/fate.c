@@ -150,6 +150,8 @@ void run_take_fate(struct run *run, const struct fate *fate)
     run->end.late = fate->late;
     run->end.duration_ns = run->started_ns ? clock_now_ns() - run->started_ns : 0;
     if (fate->text) {
-        run_addf(run, RUN_REFUSAL, "%s", fate->text);
+        const char *stopped = run_fact(run, RUN_STOPPED_JOB);
+        run_addf(run, RUN_REFUSAL, "%s%s%s%s", fate->text,
+                 stopped[0] ? " This call stopped job " : "", stopped, stopped[0] ? "." : "");
     }
 }

@@ -443,6 +443,9 @@ static void append_state(const struct run *run, struct buf *text)
     } else {
         append_lost(run, text);
     }
+    if (run->given_up_by && run->end.state == RUN_STATE_INTERRUPTED) {
+        buf_appendf(text, " until the call with %s that stopped this job", run->given_up_by);
+    }
 }
 
 /* A change: "+", "~" or "-", and the name after it. */

@@ -141,12 +141,13 @@ struct run {
     void (*on_output)(void *arg, unsigned stream, const char *bytes, size_t size);
     void *arg;
     bool cancelled;
-    bool stop;    /* by stop, or a call that gives up what the job does: undo, restore, reset */
-    unsigned job; /* the number of the job that it has become; 0: none */
-    uint64_t job_limit_ms; /* the longest time limit of a job, for advice; 0: none is needed */
-    bool supplied;         /* --auto-install has checked the imports */
-    char doing[240];       /* what the run waits for; empty: nothing */
-    bool gives_up;         /* an undo that waits no longer for the state to be saved */
+    bool stop; /* by stop, or a call that gives up what the job does: undo, restore, reset: */
+    const char *given_up_by; /* which of them; NULL: of none */
+    unsigned job;            /* the number of the job that it has become; 0: none */
+    uint64_t job_limit_ms;   /* the longest time limit of a job, for advice; 0: none is needed */
+    bool supplied;           /* --auto-install has checked the imports */
+    char doing[240];         /* what the run waits for; empty: nothing */
+    bool gives_up;           /* an undo that waits no longer for the state to be saved */
     unsigned cell;
     unsigned sent;       /* how many times, to an interpreter */
     uint64_t started_ns; /* later, by the time that the user was asked meanwhile: */

@@ -390,8 +390,19 @@ class TheSession(JobCase):
                 result = server.python("print(globals().get('x'))", wait_s=WAIT_S, **arguments)
                 self.assertFalse(result.is_error, result.text)
                 self.assertIn(x, result.lines)
-                self.assertRegex(result.text, rf"job {job} .*stopped")
-                self.assert_stopped(self.poll(server, job), job)
+                self.assertIn(f"| this call stopped job {job}", result.status.line)
+                ended = self.poll(server, job)
+                self.assert_stopped(ended, job)
+                self.assertEqual(ended.status.state,
+                                 f"{KEPT} until the call with {next(iter(arguments))} that stopped this job")
+                self.assertNotIn("this call stopped", server.python("1").text)
+
+    def test_a_refused_restore_says_that_it_stopped_it(self):
+        with Server(*JOBS) as server:
+            job = self.begin(server, "time.sleep(600)")
+            result = server.python("1", restore="unknown", wait_s=WAIT_S)
+            self.assertTrue(result.is_error, result.text)
+            self.assertIn(f" This call stopped job {job}.", result.text)
 
     def test_undo_right_behind_it(self):
         """Also where the cell has not begun, because the state before it is still being copied."""
