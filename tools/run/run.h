@@ -127,9 +127,10 @@ struct run_end {
     uint64_t duration_ns;
     unsigned restored_cell;
     bool interrupted; /* RUN_TIMEOUT: the code stopped at the interrupt */
-    bool late;        /* RUN_OK, RUN_EXIT: the code caught the interrupt at its limit, */
+    bool killed;      /* the interrupt did not end the code, and killing the interpreter did */
+    bool late;        /* RUN_OK, RUN_EXIT: the code caught the interrupt, */
     bool waited;      /* or waited for processes, which were ended */
-    bool stuck;       /* RUN_TIMEOUT: no Python code has seen the interrupt */
+    bool stuck;       /* killed: no Python code has seen the interrupt */
 };
 
 /* What is carried out of the request is taken out of it: reset, undo, restore, drop. */
