@@ -176,7 +176,7 @@ int jobs_describe(const struct jobs *jobs, unsigned number, struct buf *text)
                            "from before it");
 }
 
-/* "[running: job 1, 25 s of at most 300 s, 212 MiB | wait: ... ]" */
+/* "[running: job 1, 25 s of at most 300 s, 212 MiB | wait: ... ]", once with what holds for all. */
 static int append_status(const struct job *job, struct buf *text)
 {
     const struct run *run = job->run;
@@ -193,7 +193,8 @@ static int append_status(const struct job *job, struct buf *text)
     if (run->overflow && overflow_path(run->overflow, path)) {
         buf_appendf(text, " | all output: %s", path);
     }
-    if (!run->request.fresh && !run->request.branch) {
+    if (!run->request.fresh && !run->request.branch && !job->owner->explained) {
+        job->owner->explained = true;
         buf_append_text(text,
                         " | until it ends, other calls of this session wait; \"branch\": true "
                         "runs beside it, with the variables from before it");
@@ -479,8 +480,7 @@ static struct job *find(const struct jobs *jobs, const char *id)
     return list_find(jobs->list, job, id[0] && strcmp(job->task.id, id) == 0);
 }
 
-/* "job 1, 12 s: "epoch 3""; "job 1 ended after 93 s: ok"; the status line of one that was stopped.
- */
+/* "job 1, 12 s: "epoch 3""; "job 1 ended after 93 s: ok"; the status line of a stopped one. */
 static void describe(const struct job *job, struct buf *text)
 {
     const struct run *run = job->run;

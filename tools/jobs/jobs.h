@@ -38,6 +38,7 @@ struct jobs {
     const struct jobs_hooks *hooks; /* borrowed */
     struct job *list;               /* in the order in which they began */
     unsigned last_number;
+    bool explained;    /* a result has said what a job holds up */
     uint64_t moved_ns; /* when a job last ended */
 };
 

@@ -347,10 +347,11 @@ static void outcome(const struct run *run, struct buf *text)
         duration(run, text);
         break;
     case RUN_EXIT:
-        buf_appendf(text, "exit code %d%s", run->end.process.code,
-                    run->end.process.code == GUEST_EXIT_CUT_OFF && run->end.state != RUN_STATE_KEPT
-                        ? ": the code has closed descriptors of the interpreter, as os.closerange()"
-                        : "");
+        buf_appendf(
+            text, "exit code %d%s", run->end.process.code,
+            run->end.process.code == GUEST_EXIT_CUT_OFF && run->end.state != RUN_STATE_KEPT
+                ? ", as where code has closed descriptors of the interpreter (os.closerange())"
+                : "");
         break;
     case RUN_TIMEOUT:
         timeout(run, text);

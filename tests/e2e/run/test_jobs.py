@@ -27,11 +27,15 @@ class Waits(JobCase):
             self.assertGreaterEqual(time.monotonic() - began, 1.99)
             self.assert_running(first, 1)
             self.assertIn("of at most 120 s", first.status.line)
-            self.assertIn('| wait: {"job": 1} | stop: {"job": 1, "stop": true} |', first.status.line)
+            todo, holds = '| wait: {"job": 1} | stop: {"job": 1, "stop": true}', "until it ends, other calls of this session wait"
+            self.assertIn(f"{todo} |", first.status.line)
+            self.assertIn(holds, first.status.line)
             lines = numbered(first.output)
             for _ in range(2):
                 result = self.poll(server, 1, wait_s=0.5)
                 self.assert_running(result, 1)
+                self.assertIn(todo, result.status.line)
+                self.assertNotIn(holds, result.status.line)  # said once
                 lines += numbered(result.output)
             self.assertEqual(lines, list(range(len(lines))))
             self.open_gate(server, "enough")
