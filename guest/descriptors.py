@@ -325,7 +325,7 @@ def begin_anew(session, closed):
         load("heal").begin_anew(session)
     finally:
         _signal.pthread_sigmask(_signal.SIG_BLOCK, session.held)
-    say(session, set(filter(is_dead, gone)), "their connections do not come back")
+    say(session, set(filter(is_dead, gone)), "their connections do not come back: make them anew, start servers again")
     say(session, closed, "their files cannot be opened again")
     load("locks").say(session, session.package_notes)
     load("apart").begin_call(session, session.package_notes)

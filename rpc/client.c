@@ -365,7 +365,7 @@ static void take_line(struct rpc_client *client, struct span line)
     enum rpc_code code = RPC_PARSE_ERROR;
     const char *problem = NULL;
     json_t *unused = NULL;
-    json_auto_t *value = message_parse_wide(line, &code, &problem, &unused);
+    json_auto_t *value = message_parse(line, &code, &problem, &unused);
     json_decref(unused);
     if (value) {
         take_message(client, value, line);

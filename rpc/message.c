@@ -35,8 +35,8 @@ json_t *message_rescue_id(struct span line)
 
 static const char out_of_range[] = "Invalid request: a number is out of range";
 
-json_t *message_parse(struct span line, enum rpc_code *ret_code, const char **ret_problem,
-                      json_t **ret_id)
+static json_t *parse_once(struct span line, enum rpc_code *ret_code, const char **ret_problem,
+                          json_t **ret_id)
 {
     json_error_t error;
     *ret_id = NULL;
@@ -88,11 +88,11 @@ static void append_widened(struct buf *out, struct span text)
     (void)buf_append(out, text.bytes, text.size);
 }
 
-json_t *message_parse_wide(struct span line, enum rpc_code *ret_code, const char **ret_problem,
-                           json_t **ret_id)
+json_t *message_parse(struct span line, enum rpc_code *ret_code, const char **ret_problem,
+                      json_t **ret_id)
 {
     OWNED(buf_done) struct buf wide = BUF_EMPTY;
-    json_t *value = message_parse(line, ret_code, ret_problem, ret_id);
+    json_t *value = parse_once(line, ret_code, ret_problem, ret_id);
     if (value || *ret_problem != out_of_range) {
         return value;
     }
@@ -101,8 +101,8 @@ json_t *message_parse_wide(struct span line, enum rpc_code *ret_code, const char
         return NULL;
     }
     json_decref(*ret_id);
-    return message_parse((struct span){buf_bytes(&wide), buf_size(&wide)}, ret_code, ret_problem,
-                         ret_id);
+    return parse_once((struct span){buf_bytes(&wide), buf_size(&wide)}, ret_code, ret_problem,
+                      ret_id);
 }
 
 static const char *request_problem(const json_t *value, const struct message *message)

@@ -37,13 +37,10 @@ struct message {
 };
 
 /* New: the parsed line. NULL sets *ret_code and *ret_problem, and *ret_id: new, NULL unless the
- * text has an id in the right place. */
+ * text has an id in the right place. Integers beyond 64 bits are reals in the value, so that only
+ * what needs an integer refuses them. */
 json_t *message_parse(struct span line, enum rpc_code *ret_code, const char **ret_problem,
                       json_t **ret_id);
-
-/* The same of what has its text passed on: integers beyond 64 bits are reals in the value. */
-json_t *message_parse_wide(struct span line, enum rpc_code *ret_code, const char **ret_problem,
-                           json_t **ret_id);
 
 /* New, or NULL. For lines that are refused before or by the parser: the response should still reach
  * its request, or the client waits until its own time limit. */

@@ -105,6 +105,7 @@ static void run_python_begin(struct tools *tools, struct rpc_call *call, const j
     orders_waited(tools->orders, call, waited, sizeof waited);
     struct run_request *request = &run->request;
     run_addf(run, RUN_WAITED, "%s", waited);
+    run_add_number(run, RUN_STOPPED_JOB, orders_stopped_job(tools->orders, call));
     recorded_begin(run, tools->config.record, arguments);
     set_timeout(run, tools, arguments);
     request->reset = json_is_true(json_object_get(arguments, "reset"));

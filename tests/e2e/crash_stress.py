@@ -224,7 +224,7 @@ class Stress:
         elif text.startswith(MADE_WAY):  # a call of some session fills it
             expect(self.memory_is_short(session), "memory was not short")
             session.made_way(re.findall(r'"(.+?)"', text))
-        elif "named states are lost" in text:
+        elif "named states are lost" in text or "dropped the named states" in text:
             if "reset" not in call.arguments:
                 self.lose(session, text)
             session.names.clear()

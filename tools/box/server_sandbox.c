@@ -238,8 +238,8 @@ void server_box_protection(struct server_box *server_box, struct buf *text)
     }
     if (found->shared) {
         buf_append_text(next_clause(text),
-                        "another sandbox uses the workspace: files that it moved during start-up "
-                        "may be unprotected");
+                        "another sandbox uses the workspace: a settings file that it moved while "
+                        "this one started may be writable here; the user can restart this one");
     }
     for (unsigned i = 0; box_protected_name(i); i++) {
         if (server_box->watch.partial & 1ULL << i) {

@@ -60,10 +60,13 @@ struct job_wait {
     uint64_t until_ns; /* when it is over at the latest; 0: never */
     uint64_t asks_ns;  /* since when the user is asked through it */
     bool is_for_task;  /* it becomes one sooner */
+    bool is_late;      /* its time is over, and the run could become no job */
 };
 
 #define FOREVER UINT64_MAX
-enum { ALMOST_MS = 5000 };
+enum { ALMOST_MS = 5000, SLOT_MS = 500 };
+
+static void wait_over(void *arg);
 
 /* No call may wait for it. */
 static void job_free(struct job *job)
@@ -142,19 +145,19 @@ static void append_ended(struct jobs *jobs, struct buf *text)
     }
 }
 
-/* Appends "4 jobs are running (1, 2, 5, 7)". */
-static void append_running(const struct jobs *jobs, struct buf *text)
+/* Appends "4 jobs are running, which is the limit (--jobs): wait for or stop one of the ...". */
+static void append_limit(const struct jobs *jobs, struct buf *text)
 {
     const char *before = "";
     unsigned count = jobs_count_running(jobs);
-    (void)buf_appendf(text, "%u job%s running (", count, count == 1 ? " is" : "s are");
+    (void)buf_appendf(text, "%u job%s running, which is the limit (--jobs): wait for or stop %s ",
+                      count, count == 1 ? " is" : "s are", count == 1 ? "job" : "one of the jobs");
     for (const struct job *job = jobs->list; job; job = job->next) {
         if (job_is_running(job) && job->run->job > 0) {
             (void)buf_appendf(text, "%s%u", before, job->run->job);
             before = ", ";
         }
     }
-    (void)buf_append_text(text, ")");
 }
 
 static void append_what_to_do(unsigned number, struct buf *text)
@@ -173,7 +176,7 @@ int jobs_describe(const struct jobs *jobs, unsigned number, struct buf *text)
                            "from before it");
 }
 
-/* "[running: job 1, 25 s of at most 300 s, 212 MiB | wait: ... ]" */
+/* "[running: job 1, 25 s of at most 300 s, 212 MiB | wait: ... ]", once with what holds for all. */
 static int append_status(const struct job *job, struct buf *text)
 {
     const struct run *run = job->run;
@@ -190,7 +193,8 @@ static int append_status(const struct job *job, struct buf *text)
     if (run->overflow && overflow_path(run->overflow, path)) {
         buf_appendf(text, " | all output: %s", path);
     }
-    if (!run->request.fresh && !run->request.branch) {
+    if (!run->request.fresh && !run->request.branch && !job->owner->explained) {
+        job->owner->explained = true;
         buf_append_text(text,
                         " | until it ends, other calls of this session wait; \"branch\": true "
                         "runs beside it, with the variables from before it");
@@ -476,8 +480,7 @@ static struct job *find(const struct jobs *jobs, const char *id)
     return list_find(jobs->list, job, id[0] && strcmp(job->task.id, id) == 0);
 }
 
-/* "job 1, 12 s: "epoch 3""; "job 1 ended after 93 s: ok"; the status line of one that was stopped.
- */
+/* "job 1, 12 s: "epoch 3""; "job 1 ended after 93 s: ok"; the status line of a stopped one. */
 static void describe(const struct job *job, struct buf *text)
 {
     const struct run *run = job->run;
@@ -589,7 +592,7 @@ static void task_cancel(void *ctx, const char *id)
     struct tools *tools = ctx;
     const struct job *job = find(tools->jobs, id);
     if (job) {
-        jobs_stop(tools->jobs, job->run->job);
+        (void)jobs_stop(tools->jobs, job->run->job, NULL);
     }
 }
 
@@ -629,17 +632,18 @@ static void wait_beat(void *arg)
                   wait_beat, wait);
 }
 
-/* Too many jobs run: the cell cannot go on without its call. */
-static void job_give_up(struct job *job, const struct rpc_call *call)
+/* Too many jobs run: the call waits until one has ended, or until the cell's own limit. */
+static void wait_longer(struct job_wait *wait)
 {
-    struct run *run = job->run;
-    OWNED(buf_done) struct buf note = BUF_EMPTY;
-    (void)buf_append_text(&note, "cell interrupted: no free job slot (--jobs): ");
-    append_running(job->owner, &note);
-    run_add(run, RUN_NOTES, buf_text(&note), buf_size(&note));
-    run->request.timeout_ms = (clock_now_ns() - rpc_call_since_ns(call)) / CLOCK_NS_PER_MS;
-    run->job_limit_ms = 0;
-    sessions_stop(job->owner->tools->sessions, run, RUN_STOP_NO_JOB);
+    struct jobs *jobs = wait->job->owner;
+    if (!wait->is_late && clock_now_ns() >= wait->until_ns) {
+        OWNED(buf_done) struct buf note = BUF_EMPTY;
+        wait->is_late = true;
+        (void)buf_append_text(&note, "the call took longer than wait_s: ");
+        append_limit(jobs, &note);
+        run_add(wait->job->run, RUN_NOTES, buf_text(&note), buf_size(&note));
+    }
+    loop_timer_in(jobs->tools->loop, &wait->over, SLOT_MS, wait_over, wait);
 }
 
 /* Whether the cell's own limit, which is no longer than the wait, ends it soon. The wait began
@@ -685,11 +689,7 @@ static void wait_over(void *arg)
         return; /* its result comes by itself */
     }
     if (!job->at_once && jobs_count_running(job->owner) >= tools->config.jobs) {
-        if (clock_now_ns() < wait->until_ns) {
-            loop_timer_arm(tools->loop, &wait->over, wait->until_ns, wait_over, wait);
-            return;
-        }
-        job_give_up(job, wait->call);
+        wait_longer(wait);
         return;
     }
     become_job(job, wait->call);
@@ -816,12 +816,9 @@ void jobs_begin(struct jobs *jobs, struct rpc_call *call, struct run *run, const
     uint64_t wait_ms = jobs_wait_ms(tools, arguments);
     if (wait_ms == 0 && jobs_count_running(jobs) >= tools->config.jobs) {
         OWNED(buf_done) struct buf running = BUF_EMPTY;
-        append_running(jobs, &running);
+        append_limit(jobs, &running);
         run_free(run);
-        content_refuse(call,
-                       "[not run: %s | that is the limit (--jobs): stop one, or wait for its end: "
-                       "{\"job\": N}]",
-                       buf_text(&running));
+        content_refuse(call, "[not run: %s]", buf_text(&running));
         return;
     }
     struct job *job = calloc(1, sizeof *job);
@@ -885,16 +882,19 @@ void jobs_wait(struct jobs *jobs, struct rpc_call *call, const json_t *arguments
         return;
     }
     if (stops) {
-        jobs_stop(jobs, job->run->job);
+        (void)jobs_stop(jobs, job->run->job, NULL);
     } else {
         jobs->hooks->waits(jobs->tools, job->run);
     }
 }
 
-void jobs_stop(struct jobs *jobs, unsigned number)
+bool jobs_stop(struct jobs *jobs, unsigned number, const char *by)
 {
-    struct job *job = jobs_find(jobs, number);
-    if (job && !job->returned) {
-        sessions_stop(jobs->tools->sessions, job->run, RUN_STOP_REQUESTED);
+    const struct job *job = jobs_find(jobs, number);
+    if (!job || job->returned || job->run->stop) {
+        return false;
     }
+    job->run->given_up_by = by;
+    sessions_stop(jobs->tools->sessions, job->run);
+    return true;
 }

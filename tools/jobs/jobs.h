@@ -1,5 +1,6 @@
 #pragma once
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/buf.h"
@@ -37,6 +38,7 @@ struct jobs {
     const struct jobs_hooks *hooks; /* borrowed */
     struct job *list;               /* in the order in which they began */
     unsigned last_number;
+    bool explained;    /* a result has said what a job holds up */
     uint64_t moved_ns; /* when a job last ended */
 };
 
@@ -66,8 +68,9 @@ void jobs_asked(struct rpc_call *call);
 /* The call is about to end. */
 void jobs_left(struct rpc_call *call);
 
-/* A later call gives up what this job does. */
-void jobs_stop(struct jobs *jobs, unsigned number);
+/* Stops a job. by: the argument of a later call that gives up what the job does, static; NULL:
+ * stop. Returns whether it is this call that stops it. */
+bool jobs_stop(struct jobs *jobs, unsigned number, const char *by);
 
 /* Appends "job 1 has been running for 62 s | wait: {"job": 1} | ...", for a call that has waited in
  * vain for its session. 0 or -ENOMEM. */

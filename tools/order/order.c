@@ -31,6 +31,7 @@ struct ordered_call {
     bool has_run;      /* whose events are in the record */
     unsigned cell;
     unsigned job;         /* the number of the job that the run has become; 0: none */
+    unsigned stopped;     /* the job that it has stopped to begin; 0: none */
     uint64_t begin_by_ns; /* a run that is held must begin until then */
     char waited_for[32];  /* the last call that was in the way; empty: none */
 };
@@ -139,14 +140,16 @@ static void order_withdraw(struct tool_work *work)
 static void stop_job_before(struct ordered_call *call)
 {
     const json_t *arguments = call->arguments;
-    bool gives_up = json_is_true(json_object_get(arguments, "undo")) ||
-                    json_is_true(json_object_get(arguments, "reset")) ||
-                    json_object_get(arguments, "restore");
+    const char *by = json_is_true(json_object_get(arguments, "undo"))    ? "undo"
+                     : json_is_true(json_object_get(arguments, "reset")) ? "reset"
+                     : json_object_get(arguments, "restore")             ? "restore"
+                                                                         : NULL;
     const struct ordered_call *job =
         list_find(call->orders->list, at, at == call || (at->job > 0 && is_in_the_way(at, call)));
-    if (gives_up && job != call) {
+    if (by && job != call) {
         call->begin_by_ns = UINT64_MAX; /* the job is about to end */
-        jobs_stop(call->orders->tools->jobs, job->job);
+        call->stopped =
+            jobs_stop(call->orders->tools->jobs, job->job, by) ? job->job : call->stopped;
     }
 }
 
@@ -422,6 +425,12 @@ void orders_set_facts(struct orders *orders, const struct rpc_call *call, json_t
     if (found) {
         found->facts = facts;
     }
+}
+
+unsigned orders_stopped_job(const struct orders *orders, const struct rpc_call *call)
+{
+    const struct ordered_call *found = orders_find(orders, call);
+    return found ? found->stopped : 0;
 }
 
 void orders_waited(const struct orders *orders, const struct rpc_call *call, char *out, size_t size)

@@ -72,6 +72,9 @@ void orders_set_cell(struct orders *orders, const struct rpc_call *call, unsigne
  * stolen. */
 void orders_set_facts(struct orders *orders, const struct rpc_call *call, json_t *facts);
 
+/* The number of the job that the call has stopped before it began; 0: none. */
+unsigned orders_stopped_job(const struct orders *orders, const struct rpc_call *call);
+
 /* "waited 25 s for <cell 4>" of a call that was held; empty if it was held for less than a
  * second. */
 void orders_waited(const struct orders *orders, const struct rpc_call *call, char *out,

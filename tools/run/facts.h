@@ -93,6 +93,8 @@ FACT(RUN_MEMORY, "A warning: memory is short, or no checkpoint of the state can 
      "memory: 900 of 1024 MiB in use", .name = "memory", .line = "{}")
 FACT(RUN_WAITED, "What the call waited for before its code began.", "waited 25 s for <cell 4>",
      .name = "waited", .line = "{}")
+FACT(RUN_STOPPED_JOB, "Number of the job that `undo`, `restore` or `reset` of this call stopped.",
+     "1", .kind = RUN_NUMBER, .name = "stopped_job", .line = "this call stopped job {}")
 FACT(RUN_BEFORE, "What happened to the state since the last result.",
      "changes after <cell 3> are lost", .name = "before", .line = "since the last result: {}")
 FACT(RUN_CAPPED, "The call asked for more than `--max-timeout`.", "3600",

@@ -14,6 +14,7 @@ static struct fate done(const struct fate_facts *facts, enum run_outcome outcome
                                   : facts->branch ? RUN_STATE_BRANCH_DROPPED
                                                   : RUN_STATE_DROPPED,
                          .began = facts->began,
+                         .killed = facts->killed,
                          .interrupted = state == RUN_STATE_INTERRUPTED};
 }
 
@@ -35,7 +36,7 @@ static struct fate of_result(const struct fate_facts *facts)
     bool is_ok = box_field_is(&facts->status, "ok");
     if (is_ok || box_field_is(&facts->status, "exit")) {
         struct fate fate = done(facts, is_ok ? RUN_OK : RUN_EXIT, RUN_STATE_KEPT);
-        fate.late = facts->interrupted && !facts->cancelled && !facts->stopped;
+        fate.late = facts->interrupted && !facts->cancelled;
         return fate;
     }
     if (facts->interrupted) { /* which may come out as another exception */
@@ -148,8 +149,11 @@ void run_take_fate(struct run *run, const struct fate *fate)
     run->end.state = fate->state;
     run->end.interrupted = fate->interrupted;
     run->end.late = fate->late;
+    run->end.killed = fate->killed;
     run->end.duration_ns = run->started_ns ? clock_now_ns() - run->started_ns : 0;
     if (fate->text) {
-        run_addf(run, RUN_REFUSAL, "%s", fate->text);
+        const char *stopped = run_fact(run, RUN_STOPPED_JOB);
+        run_addf(run, RUN_REFUSAL, "%s%s%s%s", fate->text,
+                 stopped[0] ? " This call stopped job " : "", stopped, stopped[0] ? "." : "");
     }
 }

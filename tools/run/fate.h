@@ -50,7 +50,8 @@ struct fate {
     enum run_state state;
     bool began;              /* as in the facts */
     bool interrupted;        /* the code stopped at the interrupt */
-    bool late;               /* the time limit struck, and the code ended by itself all the same */
+    bool late;               /* the same, and the code ended by itself all the same */
+    bool killed;             /* as in the facts */
     const char *text;        /* RUN_REFUSED: the sentence, static or that of the facts */
     enum fate_report report; /* for the status line of the session's next result */
 };

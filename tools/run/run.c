@@ -237,20 +237,34 @@ static void append_fact(const struct run *run, enum run_fact fact, const char *b
     }
 }
 
+/* Appends how the code took the interrupt, and where. */
+static void interrupt(const struct run *run, struct buf *text)
+{
+    const char *how = run->end.waited && has(run, RUN_PROCESSES)
+                          ? "; the processes that the code waited for were ended"
+                      : run->end.late ? "; the code caught the interrupt"
+                                      : "";
+    const char *where = run->end.late          ? " at "
+                        : run->end.interrupted ? "; interrupted at "
+                        : run->end.stuck
+                            ? "; the interrupt had no effect (native code, or a SIGINT handler of "
+                              "the code's) at "
+                            : "; ignored the interrupt at ";
+    buf_append_text(text, how);
+    append_fact(run, RUN_WHERE, where, "", text);
+}
+
 static void timeout(const struct run *run, struct buf *text)
 {
-    bool ended = run->end.waited && has(run, RUN_PROCESSES);
-    const char *late = ended           ? "; the processes that the code waited for were ended"
-                       : run->end.late ? "; the code caught the interrupt"
-                                       : "";
-    const char *how =
-        run->end.late          ? " at "
-        : run->end.interrupted ? "; interrupted at "
-        : run->end.stuck
-            ? "; the interrupt had no effect (native code, or a SIGINT handler of the code's) at "
-            : "; ignored the interrupt at ";
-    buf_appendf(text, "timeout: %g s limit%s", (double)run->request.timeout_ms / 1000, late);
-    append_fact(run, RUN_WHERE, how, "", text);
+    buf_appendf(text, "timeout: %g s limit", (double)run->request.timeout_ms / 1000);
+    interrupt(run, text);
+}
+
+static void stopped(const struct run *run, struct buf *text)
+{
+    buf_appendf(text, "stopped: job %u after %u s", run->job, clock_seconds(run->end.duration_ns));
+    buf_append_text(text, run->end.killed ? "; killed, because the interrupt did not end it" : "");
+    interrupt(run, text);
 }
 
 static void out_of_memory(const struct run *run, struct buf *text)
@@ -333,18 +347,17 @@ static void outcome(const struct run *run, struct buf *text)
         duration(run, text);
         break;
     case RUN_EXIT:
-        buf_appendf(text, "exit code %d%s", run->end.process.code,
-                    run->end.process.code == GUEST_EXIT_CUT_OFF && run->end.state != RUN_STATE_KEPT
-                        ? ": the code has closed descriptors of the interpreter, as os.closerange()"
-                        : "");
+        buf_appendf(
+            text, "exit code %d%s", run->end.process.code,
+            run->end.process.code == GUEST_EXIT_CUT_OFF && run->end.state != RUN_STATE_KEPT
+                ? ", as where code has closed descriptors of the interpreter (os.closerange())"
+                : "");
         break;
     case RUN_TIMEOUT:
         timeout(run, text);
         break;
     case RUN_STOPPED:
-        buf_appendf(text, "stopped: job %u after %u s", run->job,
-                    clock_seconds(run->end.duration_ns));
-        append_fact(run, RUN_WHERE, " at ", "", text);
+        stopped(run, text);
         break;
     case RUN_OOM:
         out_of_memory(run, text);
@@ -374,6 +387,9 @@ static void outcome(const struct run *run, struct buf *text)
 
 int run_append_outcome(const struct run *run, struct buf *text)
 {
+    if (run->end.late && run->stop) {
+        buf_append_text(text, "stopped, ");
+    }
     if (run->end.outcome == RUN_ERROR) {
         error(run, text);
     } else if (outcomes[run->end.outcome].words) {
@@ -442,6 +458,9 @@ static void append_state(const struct run *run, struct buf *text)
         buf_append_text(text, "then restored to that state");
     } else {
         append_lost(run, text);
+    }
+    if (run->given_up_by && run->end.state == RUN_STATE_INTERRUPTED) {
+        buf_appendf(text, " until the call with %s that stopped this job", run->given_up_by);
     }
 }
 
@@ -570,7 +589,7 @@ int run_compose_status(const struct run *run, struct buf *text)
     outcome(run, text);
     if (run->end.late) {
         buf_append_text(text, " | ");
-        timeout(run, text);
+        (run->stop ? stopped : timeout)(run, text);
     }
     bool has_next = !request->program; /* call, which would find the state */
     if (has_next && (run->end.outcome != RUN_OK || run->was_reset || request->fresh ||

@@ -45,13 +45,6 @@ enum run_state {
     RUN_STATE_ALL_LOST,         /* files are lost too */
 };
 
-/* Why a run was interrupted before its time limit. */
-enum run_stop {
-    RUN_STOP_NONE,
-    RUN_STOP_REQUESTED, /* stop, or a call that gives up what the job does: undo, restore, reset */
-    RUN_STOP_NO_JOB,    /* its call waits no longer, and too many jobs run for it to become one */
-};
-
 /* Copied; NULL: none. */
 struct run_text {
     char *data;
@@ -134,9 +127,10 @@ struct run_end {
     uint64_t duration_ns;
     unsigned restored_cell;
     bool interrupted; /* RUN_TIMEOUT: the code stopped at the interrupt */
-    bool late;        /* RUN_OK, RUN_EXIT: the code caught the interrupt at its limit, */
+    bool killed;      /* the interrupt did not end the code, and killing the interpreter did */
+    bool late;        /* RUN_OK, RUN_EXIT: the code caught the interrupt, */
     bool waited;      /* or waited for processes, which were ended */
-    bool stuck;       /* RUN_TIMEOUT: no Python code has seen the interrupt */
+    bool stuck;       /* killed: no Python code has seen the interrupt */
 };
 
 /* What is carried out of the request is taken out of it: reset, undo, restore, drop. */
@@ -148,12 +142,13 @@ struct run {
     void (*on_output)(void *arg, unsigned stream, const char *bytes, size_t size);
     void *arg;
     bool cancelled;
-    enum run_stop stop;
-    unsigned job;          /* the number of the job that it has become; 0: none */
-    uint64_t job_limit_ms; /* the longest time limit of a job, for advice; 0: none is needed */
-    bool supplied;         /* --auto-install has checked the imports */
-    char doing[240];       /* what the run waits for; empty: nothing */
-    bool gives_up;         /* an undo that waits no longer for the state to be saved */
+    bool stop; /* by stop, or a call that gives up what the job does: undo, restore, reset: */
+    const char *given_up_by; /* which of them; NULL: of none */
+    unsigned job;            /* the number of the job that it has become; 0: none */
+    uint64_t job_limit_ms;   /* the longest time limit of a job, for advice; 0: none is needed */
+    bool supplied;           /* --auto-install has checked the imports */
+    char doing[240];         /* what the run waits for; empty: nothing */
+    bool gives_up;           /* an undo that waits no longer for the state to be saved */
     unsigned cell;
     unsigned sent;       /* how many times, to an interpreter */
     uint64_t started_ns; /* later, by the time that the user was asked meanwhile: */

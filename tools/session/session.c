@@ -163,8 +163,7 @@ void session_done(struct session *session, const struct fate *fate)
     run_take_fate(run, fate);
     if (run->request.save[0] && !run_fact(run, RUN_SAVED)[0] && run->end.outcome != RUN_REFUSED) {
         run_addf(run, RUN_SAVED, "not saved");
-        run_addf(run, RUN_UNSAVED, "the %s",
-                 run->stop == RUN_STOP_REQUESTED ? "job was stopped" : "call failed");
+        run_addf(run, RUN_UNSAVED, "the %s", run->stop ? "job was stopped" : "call failed");
     }
     session_keep_output(session);
     session_calls_end(session);
@@ -218,7 +217,7 @@ struct fate_facts session_facts(const struct session *session, enum fate_event e
         .fresh = session->transient,
         .branch = run && run->request.branch,
         .cancelled = run && run->cancelled,
-        .stopped = run && run->stop == RUN_STOP_REQUESTED,
+        .stopped = run && run->stop,
         .began = run && session_life_has_begun(state) && !unread,
         .unread = unread,
         .interrupted = state == SESSION_INTERRUPTED || state == SESSION_CHECK_INTERRUPTED,
@@ -435,9 +434,9 @@ void sessions_cancel(struct sessions *sessions, struct run *run)
     session_stop(session_of(sessions, run));
 }
 
-void sessions_stop(struct sessions *sessions, struct run *run, enum run_stop why)
+void sessions_stop(struct sessions *sessions, struct run *run)
 {
-    run->stop = why;
+    run->stop = true;
     session_stop(session_of(sessions, run));
 }
 

@@ -53,7 +53,7 @@ void sessions_cancel(struct sessions *sessions, struct run *run);
 
 /* Interrupts a run as its time limit does; one that has not begun does not begin. Its on_done
  * follows. */
-void sessions_stop(struct sessions *sessions, struct run *run, enum run_stop why);
+void sessions_stop(struct sessions *sessions, struct run *run);
 
 /* The run's time stands still, LIMIT_ELICITATION_MS at most, or goes on. */
 void sessions_stop_clock(struct sessions *sessions, struct run *run, bool stop);

@@ -65,6 +65,7 @@ struct session {
         char before[512];
         bool tells_dropped; /* before ends with a list of dropped states */
         bool lost_steps;    /* steps of undo made way: memory was short */
+        bool no_steps;      /* the last result has said that there are none left */
         unsigned strays;    /* messages that belong to no run */
         unsigned processes; /* that were killed with a cell or with the interpreter */
         struct buf killed;  /* the commands of some of them */

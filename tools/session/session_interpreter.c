@@ -101,8 +101,7 @@ static const char *awaited(enum session_state state)
 static void session_result_taken(struct session *session)
 {
     struct run *run = session->current;
-    bool saves = run->request.save[0] && !run_is_error(run) && !run->cancelled &&
-                 run->stop != RUN_STOP_REQUESTED;
+    bool saves = run->request.save[0] && !run_is_error(run) && !run->cancelled && !run->stop;
     if (saves && session_checkpoint(session) == BOX_CHECKPOINT_AWAITED) {
         session_save(session);
         return;
@@ -202,7 +201,7 @@ static void session_on_check_end(struct session *session)
     struct fate_facts facts = session_facts(session, FATE_CHECK_ENDED, NULL);
     struct fate fate = run_fate(&facts);
     session_enter(session, SESSION_IDLE);
-    if (session->current->stop == RUN_STOP_REQUESTED && !session->transient) {
+    if (session->current->stop && !session->transient) {
         session_state_untouched(session);
     }
     session_done(session, &fate);

@@ -101,7 +101,7 @@ void session_state_made(struct session *session, const struct box_message *messa
     }
     /* It has nothing to undo. What stops a job is perhaps an undo, which takes it back and not the
      * call before it. */
-    bool looks = box_message_number(message, "looks", 0) > 0 && run->stop != RUN_STOP_REQUESTED;
+    bool looks = box_message_number(message, "looks", 0) > 0 && !run->stop;
     if (!looks && !run_fact(run, RUN_BACK_NAME)[0]) { /* a restore has already pushed it */
         session_push(session);
     }
@@ -159,7 +159,7 @@ void session_state_back(struct session *session, bool by_run, unsigned cell,
 void session_state_lost(struct session *session, char names[SESSION_NAMES_BYTES])
 {
     (void)names_lost(&session->history.now.names, NULL, names, SESSION_NAMES_BYTES);
-    if (session->history.named_count > 0) {
+    if (session->history.named_count > 0 && !(session->current && session->current->was_reset)) {
         session_tell(session, "the named states are lost with the interpreter");
     }
     ledger_done(&session->calls.ledger);
@@ -727,10 +727,14 @@ static void session_tell_steps(struct session *session)
     struct run *run = session->current;
     const char *before = run_fact(run, RUN_MEMORY);
     unsigned left = session->history.steps;
-    if (!session->next_result.lost_steps) {
+    bool lost = session->next_result.lost_steps;
+    bool none = lost && left == 0;
+    bool reported = none && session->next_result.no_steps;
+    session->next_result.no_steps = none;
+    session->next_result.lost_steps = false;
+    if (!lost || reported) {
         return;
     }
-    session->next_result.lost_steps = false;
     if (left > 0) {
         run_addf(run, RUN_MEMORY, "%s%sundo states dropped: `undo` can take back %u call%s",
                  before[0] ? before : "memory: ", before[0] ? "; " : "", left,

@@ -43,6 +43,9 @@ static void session_reset(struct session *session)
     run->was_reset = true;
     session->history.left = (struct history_state){};
     if (session->history.now.cell > 0) {
+        if (session->history.named_count > 0) {
+            run_addf(run, RUN_NOTES, "reset has dropped the named states too");
+        }
         session_calls_stay(session, LEDGER_SINCE, 0);
         session_close(session);
     }

@@ -142,7 +142,21 @@ class Lines(Shared):
         self.assert_error_code(self.server.receive(60), INVALID_REQUEST)
         self.still_answers()
 
-    def test_numbers_beyond_64_bits_are_refused(self):
+    def test_a_number_beyond_64_bits_concerns_what_needs_an_integer(self):
+        """Not the line: the error of an argument names it, and a token is left out."""
+        for token in ("9223372036854775808", "1" + "0" * 30, "-" + "1" * 400):
+            for where, expected in (('"arguments":{"path":{"a":%s}}', r"\bpath\b"),
+                                    ('"arguments":{"path":"none","start_line":%s}', "none not found|start_line"),
+                                    ('"arguments":{"path":"none"},"_meta":{"progressToken":%s}', "none not found")):
+                with self.subTest(token=token, where=where):
+                    self.server.send_bytes(b'{"jsonrpc":"2.0","id":"wide","method":"tools/call","params":{"name":"read_file",%s}}\n'
+                                           % (where % token).encode())
+                    response = self.server.receive()
+                    self.assertEqual(response["id"], "wide")
+                    self.assertTrue(response["result"]["isError"])
+                    self.assertRegex(response["result"]["content"][0]["text"], expected)
+
+    def test_ids_beyond_64_bits_are_refused(self):
         for token in ("9223372036854775808", "-9223372036854775809", "1" * 400):
             with self.subTest(token=token):
                 answer = self.error_after(f'{{"jsonrpc":"2.0","id":{token},"method":"ping"}}')

@@ -251,7 +251,7 @@ class Hints(Shared):
 
     def test_code_that_closes_the_interpreters_descriptors(self):
         result = self.server.python("import os\nos.closerange(0, 200)", session="closing")
-        self.assertIn("exit code 97: the code has closed descriptors of the interpreter, as os.closerange() | state: ", result.status.line)
+        self.assertIn("exit code 97, as where code has closed descriptors of the interpreter (os.closerange()) | state: ", result.status.line)
         self.assertNotIn("descriptors", self.server.python("raise SystemExit(97)").text)
 
     def test_notebook_syntax_says_what_to_use(self):

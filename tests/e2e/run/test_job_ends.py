@@ -52,7 +52,18 @@ class Stops(JobCase):
                     result = self.stop(server, job)
                     self.assert_stopped(result, job)
                     self.assertEqual(result.status.state, RESTORED, result.text)
+                    if "os.execv" not in code and "19)" not in code:  # which the interrupt or init ends
+                        self.assertIn("; killed, because the interrupt did not end it", result.status.line)
                     self.assert_prints(server.python("print(x)", session=session), "1")
+
+    def test_a_cell_that_catches_the_interrupt(self):
+        """As servers do that end at Ctrl+C."""
+        with Server(*JOBS) as server:
+            job = self.begun(server, "try: time.sleep(600)\nexcept KeyboardInterrupt: print('saved')")
+            result = self.stop(server, job)
+            self.assert_prints(result, "saved")
+            self.assertRegex(result.status.line, rf"^\[ok .* \| stopped: job {job} after \d+ s; the code caught the interrupt")
+            self.assertIn(f"{job} (stopped, ok)", server.call("run_python", job=99).text)
 
     def test_what_is_stopped_gets_no_name(self):
         """Not even where the code takes the interrupt for its end."""

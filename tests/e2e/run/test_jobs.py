@@ -27,11 +27,15 @@ class Waits(JobCase):
             self.assertGreaterEqual(time.monotonic() - began, 1.99)
             self.assert_running(first, 1)
             self.assertIn("of at most 120 s", first.status.line)
-            self.assertIn('| wait: {"job": 1} | stop: {"job": 1, "stop": true} |', first.status.line)
+            todo, holds = '| wait: {"job": 1} | stop: {"job": 1, "stop": true}', "until it ends, other calls of this session wait"
+            self.assertIn(f"{todo} |", first.status.line)
+            self.assertIn(holds, first.status.line)
             lines = numbered(first.output)
             for _ in range(2):
                 result = self.poll(server, 1, wait_s=0.5)
                 self.assert_running(result, 1)
+                self.assertIn(todo, result.status.line)
+                self.assertNotIn(holds, result.status.line)  # said once
                 lines += numbered(result.output)
             self.assertEqual(lines, list(range(len(lines))))
             self.open_gate(server, "enough")
@@ -390,8 +394,19 @@ class TheSession(JobCase):
                 result = server.python("print(globals().get('x'))", wait_s=WAIT_S, **arguments)
                 self.assertFalse(result.is_error, result.text)
                 self.assertIn(x, result.lines)
-                self.assertRegex(result.text, rf"job {job} .*stopped")
-                self.assert_stopped(self.poll(server, job), job)
+                self.assertIn(f"| this call stopped job {job}", result.status.line)
+                ended = self.poll(server, job)
+                self.assert_stopped(ended, job)
+                self.assertEqual(ended.status.state,
+                                 f"{KEPT} until the call with {next(iter(arguments))} that stopped this job")
+                self.assertNotIn("this call stopped", server.python("1").text)
+
+    def test_a_refused_restore_says_that_it_stopped_it(self):
+        with Server(*JOBS) as server:
+            job = self.begin(server, "time.sleep(600)")
+            result = server.python("1", restore="unknown", wait_s=WAIT_S)
+            self.assertTrue(result.is_error, result.text)
+            self.assertIn(f" This call stopped job {job}.", result.text)
 
     def test_undo_right_behind_it(self):
         """Also where the cell has not begun, because the state before it is still being copied."""
@@ -470,17 +485,25 @@ class TheSession(JobCase):
             two = self.begin(server, "until('go')", session="b")
             result = server.python("open('ran', 'w').close()", wait_s=0, session="c", **LONG)
             self.assert_not_run(result)
-            self.assertIn(f"2 jobs are running ({one}, {two})", result.status.line)
+            full = f"2 jobs are running, which is the limit (--jobs): wait for or stop one of the jobs {one}, {two}"
+            self.assertIn(full, result.status.line)
             self.assert_ok(server.python("import time", session="c", wait_s=WAIT_S))
-            result = server.python("print('up', flush=True); time.sleep(600)", wait_s=2, session="c", **LONG)
-            self.assert_kind(result, "timeout")
-            self.assertEqual(result.lines[0], "up")
-            self.assertIn("2 jobs are running", result.status.line)
+            result = server.python("time.sleep(2); print('whole')", wait_s=0.5, session="c", **LONG)
+            self.assert_prints(result, "whole")  # its own limit bounds it, not wait_s
+            self.assertIn(f"| note: the call took longer than wait_s: {full}]", result.status.line)
+            result = server.python("time.sleep(600)", wait_s=0.5, timeout_s=2, session="c")
+            self.assertRegex(result.status.line, r"^\[timeout: 2 s limit; .*the call took longer than wait_s: ")
             self.assert_prints(server.python("print(1)", session="c"), "1")
             self.assertTrue(server.read("ran").is_error)
-            self.open_gate(server, "go")
+            late = server.start_call("run_python", code=PREPARE + "open('up', 'w').close(); until('later')", wait_s=0.5,
+                                     session="c", **LONG)
+            self.wait_for_file(server, "up")
+            self.open_gate(server, "go", fresh=True)
             self.assert_ok(self.poll(server, one))
             self.assert_ok(self.poll(server, two))
+            self.assert_running(server.finish_call(late), 3)  # as soon as there may be one more
+            self.open_gate(server, "later")
+            self.assert_ok(self.poll(server, 3))
             three = self.begin(server, "pass", session="c")
             self.assert_ok(self.poll(server, three))
 

@@ -211,7 +211,9 @@ class MakingWay(Case):
     def test_steps_of_undo_that_make_way_are_named(self):
         lines = [self.server.python("state = bytearray(b'x') * (70 << 20)" + FILL).status.line for _ in range(4)]
         said = [re.search("undo states dropped: `undo` (?:can take back ([0-9]) call|cannot take back any call)", line) for line in lines]
-        self.assertTrue(said[-1], lines)
+        self.assertTrue(any(said), lines)
+        said = [found for found in said if found]
+        self.assertLessEqual(sum(found[1] is None for found in said), 1, lines)  # said when it changes
         steps = 0
         while not self.server.python("", undo=True).is_error:
             steps += 1

@@ -360,7 +360,9 @@ class Named(Case):
     def test_reset_drops_named_states_and_reports_it(self):
         with Server() as server:
             self.assert_ok(server.python("x = 1", checkpoint="base"))
-            self.assertIn("the named states are lost", server.python("1", reset=True).status.line)
+            line = server.python("1", reset=True).status.line
+            self.assertIn("| note: reset has dropped the named states too", line)
+            self.assertNotIn("since the last result", line)
             self.assertTrue(server.python("1", restore="base").is_error)
 
     def test_one_named_state_is_dropped(self):

@@ -31,6 +31,7 @@ static void check(const struct row *rows, unsigned count)
         assert_int_equal(fate.state, rows[i].state);
         assert_int_equal(fate.interrupted, rows[i].state == RUN_STATE_INTERRUPTED);
         assert_int_equal(fate.late, rows[i].late);
+        assert_int_equal(fate.killed, rows[i].facts.killed);
         assert_int_equal(fate.began, rows[i].facts.began);
         assert_int_equal(fate.report, REPORT_NOTHING);
     }
@@ -67,6 +68,10 @@ static void an_interrupt_is_the_reason_of_what_it_raised(void **)
         {{FATE_RESULT, RAN, .interrupted = true, .cancelled = true, STATUS("ok")},
          RUN_OK,
          RUN_STATE_KEPT},
+        {{FATE_RESULT, RAN, .interrupted = true, .stopped = true, STATUS("ok")},
+         RUN_OK,
+         RUN_STATE_KEPT,
+         true},
         {{FATE_CHECK_ENDED, RAN, .interrupted = true}, RUN_TIMEOUT, RUN_STATE_INTERRUPTED},
         {{FATE_CHECK_ENDED, RAN, .interrupted = true, .cancelled = true},
          RUN_CANCELLED,
