@@ -251,6 +251,18 @@ static bool is_token(struct span span)
     return span.size > 0;
 }
 
+/* Methods are case-sensitive, RFC 9110 9.1, but some proxies and sites take "connect" for CONNECT.
+ */
+static bool is_method(struct span span)
+{
+    for (size_t i = 0; i < span.size; i++) {
+        if ((span.at[i] < 'A' || span.at[i] > 'Z') && span.at[i] != '-') {
+            return false;
+        }
+    }
+    return span.size > 0 && span.size <= METHOD_MOST;
+}
+
 static bool is_visible(struct span span)
 {
     for (size_t i = 0; i < span.size; i++) {
@@ -300,7 +312,7 @@ static bool head_split(struct span whole, struct head *head)
     head->fields = whole;
     return span_cut(&head->fields, "\r\n", &line) && span_cut(&line, " ", &head->method) &&
            span_cut(&line, " ", &head->uri) && (head->version = line).size == VERSION_BYTES &&
-           is_token(head->method) && head->method.size <= METHOD_MOST && is_visible(head->uri);
+           is_visible(head->uri);
 }
 
 /* Reads the next field line. Returns false at the end, or with *ret_bad at a malformed line. */
@@ -372,6 +384,9 @@ static const char *read_target(const struct head *head, struct request *request)
 {
     struct span authority = head->uri;
     struct span path;
+    if (!is_method(head->method)) {
+        return "its method is none of capital letters, such as GET";
+    }
     if (!request->tunnel && !split_uri(head->uri, &authority, &path)) {
         return "not a request to a proxy: CONNECT host:port or METHOD http://host/path";
     }

@@ -140,6 +140,14 @@ static void ambiguous_requests_are_refused(void **)
         {"POST http://a/ HTTP/1.1\r\nTransfer-Encoding: identity\r\nContent-Length: 1\r\n\r\n",
          411},
         {"G\x01T http://a/ HTTP/1.1\r\n\r\n", 400},
+        {" http://a/ HTTP/1.1\r\n\r\n", 400},
+        /* squid would make a tunnel of it */
+        {"connect http://a/ HTTP/1.1\r\nContent-Length: 9\r\n\r\n", 400},
+        {"Connect http://a/ HTTP/1.1\r\n\r\n", 400},
+        {"CONNEcT a:443 HTTP/1.1\r\n\r\n", 400},
+        {"get http://a/ HTTP/1.1\r\n\r\n", 400},
+        {"CONNECT! http://a/ HTTP/1.1\r\n\r\n", 400},
+        {"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA http://a/ HTTP/1.1\r\n\r\n", 400},
         {"GET http://a/ HTTP/1.1\r\nX: \x7f\r\n\r\n", 400},
     };
     for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -148,6 +156,7 @@ static void ambiguous_requests_are_refused(void **)
         }
         assert_non_null(why);
     }
+    assert_int_equal(check("VERSION-CONTROL http://a/ HTTP/1.1\r\n\r\n"), 0);
     assert_int_equal(check("GET http://a/ HTTP/1.1\r\n"), 1);
     assert_int_equal(check(""), 1);
 }
