@@ -127,11 +127,10 @@ struct egress_upstream {
     uint16_t port;
     bool literal;
     struct egress_address address;
-    char source[16];             /* the setting that names it: "--proxy", "HTTPS_PROXY" */
-    char unusable[200];          /* why nothing can go through it, a clause; "": it is usable */
-    char user[256];              /* decoded; has_login: it and the password are sent */
-    char password[512];          /* decoded */
-    char password_encoded[1024]; /* as it was typed */
+    char source[16];    /* the setting that names it: "--proxy", "HTTPS_PROXY" */
+    char unusable[200]; /* why nothing can go through it, a clause; "": it is usable */
+    char user[256];     /* decoded; has_login: it and the password are sent */
+    char password[512]; /* decoded */
     bool has_login;
 };
 

@@ -54,8 +54,6 @@ static bool take_login(const char *text, size_t size, struct egress_upstream *up
     size_t user = colon ? (size_t)(colon - text) : size;
     size_t password = colon ? size - user - 1 : 0;
     upstream->has_login = true;
-    (void)snprintf(upstream->password_encoded, sizeof upstream->password_encoded, "%.*s",
-                   (int)password, colon ? colon + 1 : "");
     return take_part(text, user, upstream->user, sizeof upstream->user) &&
            !strchr(upstream->user, ':') && /* RFC 7617, 2 */
            take_part(colon ? colon + 1 : "", password, upstream->password,
@@ -320,23 +318,18 @@ static bool next_line(const char *bytes, size_t size, size_t *at, struct line *r
     return true;
 }
 
-/* "HTTP/1.1 200 reason" */
+/* "HTTP/1.1 200 reason"; of the reason nothing is kept, as a proxy can put the login into it. */
 static bool status_read(struct line line, struct upstream_reply *reply)
 {
     static const char version[] = "HTTP/1.";
     enum { CODE_AT = 9, CODE_END = 12 };
     uint64_t status = 0;
-    size_t used = 0;
     if (line.size < CODE_END || strncmp(line.at, version, sizeof version - 1) != 0 ||
         line.at[CODE_AT - 1] != ' ' || !digits_read(line.at + CODE_AT, 3, 3, &status) ||
         (line.size > CODE_END && line.at[CODE_END] != ' ')) {
         return false;
     }
     reply->status = (unsigned)status;
-    for (size_t i = CODE_END + 1; i < line.size && used + 1 < sizeof reply->reason; i++) {
-        reply->reason[used++] = (char)(line.at[i] >= ' ' && line.at[i] <= '~' ? line.at[i] : '?');
-    }
-    reply->reason[used] = '\0';
     return status >= 100;
 }
 
@@ -407,26 +400,12 @@ enum reply_result reply_read(const char *bytes, size_t size, struct upstream_rep
 
 /* --- sentences --- */
 
-/* Whether the proxy's own words repeat the user's login. */
-static bool has_secret(const struct egress_upstream *upstream, const char *text)
-{
-    char login[UPSTREAM_LOGIN_BYTES];
-    const char *const secrets[] = {upstream->password, upstream->password_encoded,
-                                   strchr(upstream_login(upstream, login), ' ')};
-    bool found = false;
-    for (unsigned i = 0; i < sizeof secrets / sizeof *secrets; i++) {
-        found = found || (secrets[i] && secrets[i][0] && strstr(text, secrets[i] + (i == 2)));
-    }
-    return found;
-}
-
 static void explain_refusal(const struct egress_upstream *upstream,
                             const struct upstream_reply *reply, const struct target *target,
                             struct egress_event *event)
 {
     char name[EGRESS_HOST_BYTES];
     bool login = reply->status == 407 || reply->status == 401;
-    const char *reason = has_secret(upstream, reply->reason) ? "" : reply->reason;
     (void)upstream_print(upstream, /* user= */ false, name, sizeof name);
     if (login && !reply->takes_basic) {
         event_set(event, EGRESS_UPSTREAM, target,
@@ -444,13 +423,12 @@ static void explain_refusal(const struct egress_upstream *upstream,
                   "name it: proxy = http://USER:PASSWORD@%.100s in Sandpiper's configuration file",
                   name, name);
     } else {
-        event_set(
-            event, EGRESS_UPSTREAM, target,
-            "cannot be reached: the upstream proxy %.100s refuses it (%u%s%s)%s; the user can "
-            "ask the network's administrators, or name it in --no-proxy if it needs no proxy",
-            name, reply->status, *reason ? " " : "", reason,
-            target->port != 443 && target->port != 80 ? "; proxies often permit only port 443"
-                                                      : "");
+        event_set(event, EGRESS_UPSTREAM, target,
+                  "cannot be reached: the upstream proxy %.100s refuses it (%u)%s; the user can "
+                  "ask the network's administrators, or name it in --no-proxy if it needs no proxy",
+                  name, reply->status,
+                  target->port != 443 && target->port != 80 ? "; proxies often permit only port 443"
+                                                            : "");
     }
 }
 

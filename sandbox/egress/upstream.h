@@ -53,14 +53,13 @@ const char *upstream_login(const struct egress_upstream *upstream, char out[UPST
 
 /* --- its replies --- */
 
-enum { REPLY_HEAD_MOST = 16384, REPLY_REASON_BYTES = 81 };
+enum { REPLY_HEAD_MOST = 16384 };
 
 struct upstream_reply {
     unsigned status;
-    size_t head_bytes;               /* with interim heads (1xx) before it */
-    char reason[REPLY_REASON_BYTES]; /* printable ASCII */
-    bool takes_basic;                /* of a 401 or 407: Basic is offered, or nothing is */
-    char schemes[64];                /* else the schemes that it offers: "Negotiate, NTLM" */
+    size_t head_bytes; /* with interim heads (1xx) before it */
+    bool takes_basic;  /* of a 401 or 407: Basic is offered, or nothing is */
+    char schemes[64];  /* else the schemes that it offers: "Negotiate, NTLM" */
 };
 
 enum reply_result { REPLY_MORE, REPLY_WHOLE, REPLY_GARBAGE };
