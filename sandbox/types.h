@@ -140,6 +140,7 @@ enum { EGRESS_DIRECT_BYTES = 8192 };
 struct egress_ways {
     struct egress_upstream upstreams[EGRESS_KINDS]; /* those with a source are set */
     char direct[EGRESS_DIRECT_BYTES]; /* hosts that are reached directly, as in NO_PROXY */
+    bool direct_cut;                  /* the last ones did not fit, and count for nothing */
 };
 
 enum egress_event_kind {

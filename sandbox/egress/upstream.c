@@ -147,6 +147,23 @@ static const char *variable_of(const struct egress_settings *settings, const cha
     return value;
 }
 
+static const char separators[] = ", \t\r\n";
+
+/* Takes the list of what goes directly, as far as whole entries fit: a part of one could match
+ * more, such as "10.1.2.0/2" of "10.1.2.0/24". */
+static void take_direct(struct egress_ways *ways, const char *list)
+{
+    size_t size = strlen(list);
+    ways->direct_cut = size >= sizeof ways->direct;
+    if (ways->direct_cut) {
+        for (size = sizeof ways->direct - 1; size > 0 && !strchr(separators, list[size]);) {
+            size--;
+        }
+    }
+    memcpy(ways->direct, list, size);
+    ways->direct[size] = '\0';
+}
+
 bool ways_read(const struct egress_settings *settings, struct egress_ways *ret_ways)
 {
     static const char *const own[EGRESS_KINDS][2] = {
@@ -177,13 +194,11 @@ bool ways_read(const struct egress_settings *settings, struct egress_ways *ret_w
     const char *name = NULL;
     const char *list =
         settings->no_proxy ? settings->no_proxy : variable_of(settings, direct, &name);
-    (void)snprintf(ways->direct, sizeof ways->direct, "%s", list ? list : "");
+    take_direct(ways, list ? list : "");
     return any;
 }
 
 /* --- what goes directly --- */
-
-static const char separators[] = ", \t\r\n";
 
 /* The next entry of a list; size 0: there is none. */
 static size_t next_entry(const char **at, const char **ret_entry)
@@ -241,14 +256,6 @@ static bool same_bits(const struct egress_address *a, const struct egress_addres
            (bits % 8 == 0 || ((a->bytes[whole] ^ b->bytes[whole]) & mask) == 0);
 }
 
-static bool is_at_or_below(const char *host, const char *domain)
-{
-    size_t size = strlen(host);
-    size_t end = strlen(domain);
-    return size >= end && strcmp(host + size - end, domain) == 0 &&
-           (size == end || host[size - end - 1] == '.');
-}
-
 static bool direct_matches(const struct direct *direct, const struct target *target)
 {
     const struct target *named = &direct->target;
@@ -257,15 +264,14 @@ static bool direct_matches(const struct direct *direct, const struct target *tar
     }
     return named->literal == target->literal && (!named->port || named->port == target->port) &&
            (named->literal ? same_bits(&named->address, &target->address, direct->bits)
-                           : is_at_or_below(target->host, named->host));
+                           : name_is_below(target->host, named->host));
 }
 
 /* Of the upstream proxy's machine these would be the loopback addresses. */
 static bool is_loopback(const struct target *target)
 {
-    const char *kind = target->literal ? address_error(&target->address) : "";
-    return target->literal ? kind && strstr(kind, "loopback")
-                           : is_at_or_below(target->host, "localhost");
+    const char *kind = target->literal ? address_error(&target->address) : name_error(target->host);
+    return kind && strstr(kind, "loopback");
 }
 
 bool ways_is_direct(const struct egress_ways *ways, const struct target *target)
@@ -333,13 +339,18 @@ static bool status_read(struct line line, struct upstream_reply *reply)
     return status >= 100;
 }
 
-/* Notes the schemes of a field that asks for a login. One field may hold several. */
+/* Notes the schemes of a field that asks for a login. One field may hold several, and words between
+ * quotation marks are none. */
 static void take_schemes(const char *value, size_t size, struct upstream_reply *reply)
 {
     static const char *const known[] = {"Basic",    "Negotiate", "NTLM",
                                         "Kerberos", "Digest",    "Bearer"};
+    bool quoted = false;
     for (size_t i = 0; i < size; i++) {
-        bool begins = i == 0 || value[i - 1] == ' ' || value[i - 1] == ',';
+        if (value[i] == '"' && (i == 0 || value[i - 1] != '\\')) {
+            quoted = !quoted;
+        }
+        bool begins = !quoted && (i == 0 || value[i - 1] == ' ' || value[i - 1] == ',');
         for (unsigned k = 0; begins && k < sizeof known / sizeof *known; k++) {
             size_t length = strlen(known[k]);
             bool ends =
@@ -443,6 +454,7 @@ void upstream_explain(const struct egress_upstream *upstream, enum upstream_erro
         [UPSTREAM_NO_RESOLVER] = "has a name that no name server resolves",
         [UPSTREAM_NO_CONNECTION] = "accepted no connection within 10 s",
         [UPSTREAM_SILENT] = "sent no reply within 20 s",
+        [UPSTREAM_SLOW] = "sent no reply within 120 s, which the site may have delayed",
         [UPSTREAM_CLOSED] = "closed the connection without a reply",
         [UPSTREAM_GARBAGE] = "sent what is no HTTP: it may be another service",
         [UPSTREAM_PASSWORD] = "refused the password a moment ago, which is not sent again so soon",

@@ -77,12 +77,18 @@ enum upstream_error {
     UPSTREAM_NO_RESOLVER,
     UPSTREAM_NO_CONNECTION, /* in time */
     UPSTREAM_SILENT,        /* no reply in time */
+    UPSTREAM_SLOW,          /* no reply in time to a request for a path, which a site may delay */
     UPSTREAM_CLOSED,        /* without a reply */
     UPSTREAM_GARBAGE,       /* a reply that is no HTTP */
     UPSTREAM_PASSWORD,      /* the user's was refused a moment ago, and is not sent again */
 };
 
-enum { UPSTREAM_CONNECT_S = 10, UPSTREAM_REPLY_S = 20, UPSTREAM_PASSWORD_S = 60 };
+enum {
+    UPSTREAM_CONNECT_S = 10,
+    UPSTREAM_REPLY_S = 20,
+    UPSTREAM_PAGE_S = 120,
+    UPSTREAM_PASSWORD_S = 60
+};
 
 /* Fills an event with the sentence about target, and what the user can do. reply: of
  * UPSTREAM_REFUSES. */

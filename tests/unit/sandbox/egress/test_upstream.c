@@ -206,7 +206,13 @@ static void a_list_matches_what_curl_python_requests_and_go_match(void **)
         {"", "127.9.9.9", true},
         {"", "[::1]", true},
         {"", "[::ffff:127.0.0.1]", true},
+        {"", "0.0.0.0:8000", true},
+        {"", "[::]", true},
+        {"", "ip6-localhost", true},
+        {"", "LocalHost.LocalDomain", true},
         {"", "10.0.0.1", false},
+        {"", "a.local", false},
+        {"", "[::2]", false},
         {"", "notlocalhost", false},
     };
     for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -229,6 +235,29 @@ static void entries_that_match_nothing_are_named(void **)
                        entry);
     }
     assert_string_equal(found, "10.0.0.0/33 192.168.* <local> ::1/200 *:80 ");
+}
+
+static void no_part_of_an_entry_is_taken(void **)
+{
+    static struct egress_ways ways;
+    static char list[EGRESS_DIRECT_BYTES + 100];
+    struct target target;
+    environment = "";
+    assert_true(target_read("50.1.2.3:443", 12, &target));
+    for (size_t at = EGRESS_DIRECT_BYTES - 20; at < EGRESS_DIRECT_BYTES + 2; at++) {
+        memset(list, 0, sizeof list);
+        memset(list, 'a', at);
+        list[60] = list[at - 1] = ',';
+        strcpy(list + at, "10.1.2.0/24,*");
+        (void)ways_read(&(struct egress_settings){NULL, list, variable}, &ways);
+        assert_int_equal(ways.direct_cut, strlen(list) >= EGRESS_DIRECT_BYTES);
+        if (ways.direct_cut) { /* "10.1.2.0/2" would match */
+            assert_false(ways_is_direct(&ways, &target));
+        }
+    }
+    memset(list, '*', sizeof list - 1);
+    (void)ways_read(&(struct egress_settings){NULL, list, variable}, &ways);
+    assert_string_equal(ways.direct, "");
 }
 
 static void a_tunnel_is_https_and_all_else_http(void **)
@@ -271,6 +300,12 @@ static void a_reply_is_read_whatever_its_form(void **)
          REPLY_WHOLE, 407, "", "Digest", false},
         {"HTTP/1.1 407 x\r\nProxy-Authenticate: NTLM,basic realm=\"x\"\r\n\r\n", REPLY_WHOLE, 407,
          "", "NTLM", true},
+        {"HTTP/1.1 407 x\r\nProxy-Authenticate: Digest realm=\"a, Basic b\\\", Basic c\", "
+         "NTLM\r\n\r\n",
+         REPLY_WHOLE, 407, "", "Digest, NTLM", false},
+        {"HTTP/1.1 407 x\r\nProxy-Authenticate: Digest realm=\"a, NTLM\", Basic "
+         "realm=\"b\"\r\n\r\n",
+         REPLY_WHOLE, 407, "", "Digest", true},
         {"HTTP/1.1 401 x\r\nWWW-Authenticate: Basic realm=\"x\"\r\n\r\n", REPLY_WHOLE, 401, "", "",
          true},
         {"", REPLY_MORE},
@@ -348,6 +383,7 @@ int main(void)
         cmocka_unit_test(flags_come_before_variables),
         cmocka_unit_test(a_list_matches_what_curl_python_requests_and_go_match),
         cmocka_unit_test(entries_that_match_nothing_are_named),
+        cmocka_unit_test(no_part_of_an_entry_is_taken),
         cmocka_unit_test(a_tunnel_is_https_and_all_else_http),
         cmocka_unit_test(a_reply_is_read_whatever_its_form),
         cmocka_unit_test(a_head_without_end_is_garbage),
