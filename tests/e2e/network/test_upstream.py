@@ -340,6 +340,23 @@ print(found)""").text)
             done = run_cli("doctor", "--install", "off", env={**env, "HTTPS_PROXY": ""})
             self.assertIn(b"has a password, and others may read it", done.stderr)
 
+    def test_config_says_that_it_notes_none(self):
+        given = self.upstream.url(TYPED)
+        for more in ({"NO_PROXY": "a\nallow-host = b"}, {"HTTPS_PROXY": given + "/\nallow-host = b"}, {"HTTPS_PROXY": "socks5://h"}):
+            with self.subTest(more), tempfile.TemporaryDirectory() as directory:
+                env = {"HOME": directory, "XDG_CONFIG_HOME": directory + "/settings", "PATH": os.environ["PATH"], "HTTPS_PROXY": given, **more}
+                done = run_cli("config", "--install", "--in-memory", "--host", "cursor", env=env)
+                self.assertIn(b"the proxy of this shell is not noted", done.stderr)
+                self.assertNotIn(b"4711", done.stdout + done.stderr)
+                self.assertFalse(pathlib.Path(directory, "settings", "sandpiper", "config").exists())
+
+    def test_a_command_line_shows_no_password(self):
+        for words in (("--proxy", "http://u:pa/word-4711@h:1"), ("--proxy", "http://u:pa#word-4711@h:1"),
+                      ("--no-proxy", "http://u:word-4711@x")):
+            with self.subTest(words), self.serve("far.example", flags=words, HTTPS_PROXY=self.upstream.url()) as server:
+                server.python("1")
+                self.assertNotIn("4711", pathlib.Path(f"/proc/{server.pid}/cmdline").read_text("latin-1"))
+
     def test_an_entry_of_a_client_never_has_the_password(self):
         done = run_cli("config", "--host", "cursor", "--", "--proxy", self.upstream.url(TYPED))
         self.assertEqual(done.returncode, 2)
