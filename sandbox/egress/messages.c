@@ -360,6 +360,8 @@ static const char *read_fields(const struct head *head, struct request *request,
     *ret_status = 400;
     while (next_field(&lines, &name, &value, &bad)) {
         hosts += span_is(name, "host");
+        request->expects =
+            request->expects || (span_is(name, "expect") && head->version.at[7] == '1');
         if (++count > REQUEST_HEADERS_MOST) {
             *ret_status = 431;
             return "too many header fields";
@@ -385,7 +387,7 @@ static const char *read_target(const struct head *head, struct request *request)
     struct span authority = head->uri;
     struct span path;
     if (!is_method(head->method)) {
-        return "its method is none of capital letters, such as GET";
+        return "the method must be in capital letters, such as GET";
     }
     if (!request->tunnel && !split_uri(head->uri, &authority, &path)) {
         return "not a request to a proxy: CONNECT host:port or METHOD http://host/path";
@@ -463,8 +465,8 @@ static bool is_named_by_connection(const struct head *head, struct span name)
 
 static bool is_for_the_proxy(const struct head *head, struct span name)
 {
-    static const char *const names[] = {"connection", "host",    "keep-alive",  "te",
-                                        "trailer",    "upgrade", "max-forwards"};
+    static const char *const names[] = {"connection", "host",    "keep-alive", "te",
+                                        "expect",     "trailer", "upgrade",    "max-forwards"};
     for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
         if (span_is(name, names[i])) {
             return true;

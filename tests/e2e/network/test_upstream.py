@@ -206,10 +206,36 @@ print(got.decode())"""))
             self.assertIn("not sent again so soon", self.evaluate(server, "print(said('far.example:80'))"))
         self.assertEqual(len(self.lines()), 1)
 
+    def test_code_that_waits_for_a_100_gets_one(self):
+        with self.serve("far.example", "web.example", proxy=self.upstream.url(), flags=("--no-proxy", "web.example")) as server:
+            for name in ("far.example", "web.example"):
+                answer = self.evaluate(server, f"""
+s = socket.create_connection(('127.0.0.1', 3128), 60)
+s.sendall(b'POST http://{name}/ HTTP/1.1\\r\\nContent-Length: 4\\r\\nExpect: 100-continue\\r\\n\\r\\n')
+got = s.recv(1000)
+s.sendall(b'body')
+while piece := s.recv(1000): got += piece
+print(got.decode())""")
+                self.assertTrue(answer.startswith("HTTP/1.1 100 Continue"), answer)
+                self.assertIn("4 430", answer)
+
+    def test_a_site_that_refuses_the_password_stops_nothing(self):
+        """In plain http, where the proxy passes a site's own 407 on."""
+        self.upstream.login = LOGIN
+        with self.serve("far.example", proxy=self.upstream.url(TYPED)) as server:
+            self.upstream.mode = "password"
+            self.assertIn("refused the user name or the password", self.evaluate(server, "print(get('http://far.example/'))"))
+            self.upstream.mode = "ok"
+            self.assertIn("/out", self.evaluate(server, "print(get('http://far.example/out'))"))
+            self.assertEqual(self.evaluate(server, "print(through('far.example:80'))"), f"{egress_world.PUBLIC} /in")
+
     def test_of_plain_http_only_a_407_is_the_proxys(self):
         with self.serve("far.example", proxy=self.upstream.url()) as server:
             for mode, status, words in (("password", 502, "asks for a password"), ("ntlm", 502, "Negotiate, NTLM"),
                                         ("close", 502, "closed the connection without a reply"),
+                                        ("half", 502, "closed the connection without a reply"),
+                                        ("unfinished", 502, "closed the connection without a reply"),
+                                        *((mode, 502, "sent what is no HTTP") for mode in ("garbage", "crlf", "http2", "long", "behind")),
                                         ("forbidden", 403, "Denied by the policy"), ("redirect", 302, "login.example")):
                 with self.subTest(mode):
                     self.upstream.mode = mode

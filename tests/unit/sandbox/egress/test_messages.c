@@ -74,6 +74,11 @@ static void a_request_is_forwarded_without_proxy_headers(void **)
         "POST /?q HTTP/1.0\r\nHost: [::1]:8080\r\nContent-Length: 12\r\n"
         "Connection: close\r\n\r\n");
     assert_int_equal(request.body_bytes, 12);
+    assert_false(request.expects);
+    assert_sent(
+        "PUT http://a.example/ HTTP/1.1\r\nContent-Length: 2\r\nexpect: 100-continue\r\n\r\n",
+        "PUT / HTTP/1.1\r\nHost: a.example\r\nContent-Length: 2\r\nConnection: close\r\n\r\n");
+    assert_true(request.expects);
 }
 
 static void a_request_to_an_upstream_proxy_keeps_its_url_and_has_one_login(void **)
