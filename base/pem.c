@@ -1,6 +1,7 @@
 #include "base/pem.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 
 #include "base/buf.h"
@@ -47,20 +48,58 @@ static bool is_base64(struct span line)
     return valid;
 }
 
+/* The beginning of a block, decoded. */
+struct block {
+    uint8_t head[6];
+    uint32_t bits;
+    size_t digits, pads;
+};
+
+static void decode(struct span line, struct block *block)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for (size_t i = 0; i < line.size; i++) {
+        const char *digit = strchr(digits, line.at[i]);
+        block->pads += !digit;
+        block->bits = block->bits << 6 | (uint32_t)(digit ? digit - digits : 0);
+        block->digits++;
+        for (size_t k = 0; k < 3 && block->digits % 4 == 0 && block->digits <= 8; k++) {
+            block->head[block->digits / 4 * 3 - 3 + k] = (uint8_t)(block->bits >> (16 - 8 * k));
+        }
+    }
+}
+
+/* Whether it is one DER SEQUENCE and nothing else, X.690 8.1. A length below 128 has no
+ * certificate. */
+static bool is_sequence(const struct block *block)
+{
+    size_t bytes = block->digits / 4 * 3 - block->pads;
+    size_t octets = block->head[1] & 0x7f;
+    size_t size = 0;
+    for (size_t i = 0; i < octets && i < 4; i++) {
+        size = size << 8 | block->head[2 + i];
+    }
+    return block->digits >= 8 && block->digits % 4 == 0 && block->pads <= 2 &&
+           block->head[0] == 0x30 && block->head[1] > 0x80 && octets <= 4 &&
+           bytes == 2 + octets + size;
+}
+
 /* Copies one certificate up to its last line. False: it is malformed. */
 static bool take_one(struct span *rest, struct buf *out)
 {
     struct span line;
+    struct block block = {};
     buf_append_text(out, "-----BEGIN CERTIFICATE-----\n");
     while (next_line(rest, &line) && !is(line, "-----END CERTIFICATE-----")) {
         if (!is_base64(line)) {
             return false;
         }
+        decode(line, &block);
         buf_append(out, line.at, line.size);
         buf_append_text(out, "\n");
     }
     buf_append_text(out, "-----END CERTIFICATE-----\n");
-    return is(line, "-----END CERTIFICATE-----");
+    return is(line, "-----END CERTIFICATE-----") && is_sequence(&block);
 }
 
 const char *pem_take_certificates(const char *text, size_t size, struct buf *out)

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/own.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
@@ -265,12 +266,17 @@ static int check_trust(const struct config *config, struct box_spec *spec)
 static void add_settings(struct words *words, const struct options *server)
 {
     const struct egress_upstream *upstream = &server->ways.upstreams[EGRESS_HTTPS];
-    const char *url = server->proxy.url || upstream->unusable[0] ? NULL : getenv(upstream->source);
+    const char *url = server->proxy.url ? NULL : getenv(upstream->source);
     const char *direct = server->proxy.direct ? "" : server->ways.direct;
     defer_free char *lines = NULL;
     char place[PATH_MAX];
-    if (!url || strpbrk(url, "\r\n") || strpbrk(direct, "\r\n") ||
-        !config_file_place(place, sizeof place)) {
+    if (!url || !config_file_place(place, sizeof place)) {
+        return;
+    }
+    bool lines_break = strpbrk(url, "\r\n") || strpbrk(direct, "\r\n");
+    if (lines_break || upstream->unusable[0]) {
+        log_warn("config", "the proxy of this shell is not noted: %s",
+                 lines_break ? "it or NO_PROXY has a line feed" : upstream->unusable);
         return;
     }
     if (asprintf(&lines, "proxy = %s\n%s%s%s", url, *direct ? "no-proxy = " : "", direct,

@@ -482,7 +482,8 @@ void options_parse(int argc, char **argv, struct options *ret_options)
                                      : "");
         } else if (option >= FLAG_NUMBER) {
             const struct flag *flag = &flags[option - FLAG_NUMBER];
-            flag_take(options, flag, flag->is_url ? proxy_hide(optarg) : optarg);
+            bool hides = optarg && (flag->is_url || strstr(optarg, "://"));
+            flag_take(options, flag, hides ? proxy_hide(optarg) : optarg);
         } else if (option == 'o') {
             options->records.output = optarg;
         } else if (option == 'c') {

@@ -41,7 +41,7 @@ char *proxy_hide(char *value)
     char *copy = strdup(value);
     char *begin = strstr(value, "://");
     begin = begin ? begin + 3 : value;
-    char *at = memrchr(begin, '@', strcspn(begin, "/?#"));
+    char *at = strrchr(begin, '@'); /* also after a '/' or '#' of a password that is not encoded */
     char *colon = at ? memchr(begin, ':', (size_t)(at - begin)) : NULL;
     if (copy && colon) {
         memset(colon + 1, '*', (size_t)(at - colon - 1));
@@ -71,9 +71,14 @@ void proxy_warn(const struct options *options)
     const char *entry = NULL;
     size_t size = 0;
     char shown[WORD_BYTES];
+    if (options->spec.ways && options->ways.direct_cut) {
+        log_warn("cli", "NO_PROXY has more than %d bytes: the entries behind them match nothing",
+                 EGRESS_DIRECT_BYTES - 1);
+    }
     while (options->spec.ways && ways_next_unreadable(&at, &entry, &size)) {
         log_warn("cli", "--no-proxy or NO_PROXY: %s matches nothing, as it cannot be read",
-                 word_show(entry, size, shown, sizeof shown));
+                 memchr(entry, '@', size) ? "an entry with a login"
+                                          : word_show(entry, size, shown, sizeof shown));
     }
     if (options->proxy.file && options->config_exposed && proxy_has_password(options->proxy.url)) {
         log_warn("cli", "%s has a password, and others may read it: run chmod 600",

@@ -127,11 +127,10 @@ struct egress_upstream {
     uint16_t port;
     bool literal;
     struct egress_address address;
-    char source[16];             /* the setting that names it: "--proxy", "HTTPS_PROXY" */
-    char unusable[200];          /* why nothing can go through it, a clause; "": it is usable */
-    char user[256];              /* decoded; has_login: it and the password are sent */
-    char password[512];          /* decoded */
-    char password_encoded[1024]; /* as it was typed */
+    char source[16];    /* the setting that names it: "--proxy", "HTTPS_PROXY" */
+    char unusable[200]; /* why nothing can go through it, a clause; "": it is usable */
+    char user[256];     /* decoded; has_login: it and the password are sent */
+    char password[512]; /* decoded */
     bool has_login;
 };
 
@@ -141,6 +140,7 @@ enum { EGRESS_DIRECT_BYTES = 8192 };
 struct egress_ways {
     struct egress_upstream upstreams[EGRESS_KINDS]; /* those with a source are set */
     char direct[EGRESS_DIRECT_BYTES]; /* hosts that are reached directly, as in NO_PROXY */
+    bool direct_cut;                  /* the last ones did not fit, and count for nothing */
 };
 
 enum egress_event_kind {

@@ -251,6 +251,18 @@ static bool is_token(struct span span)
     return span.size > 0;
 }
 
+/* Methods are case-sensitive, RFC 9110 9.1, but some proxies and sites take "connect" for CONNECT.
+ */
+static bool is_method(struct span span)
+{
+    for (size_t i = 0; i < span.size; i++) {
+        if ((span.at[i] < 'A' || span.at[i] > 'Z') && span.at[i] != '-') {
+            return false;
+        }
+    }
+    return span.size > 0 && span.size <= METHOD_MOST;
+}
+
 static bool is_visible(struct span span)
 {
     for (size_t i = 0; i < span.size; i++) {
@@ -300,7 +312,7 @@ static bool head_split(struct span whole, struct head *head)
     head->fields = whole;
     return span_cut(&head->fields, "\r\n", &line) && span_cut(&line, " ", &head->method) &&
            span_cut(&line, " ", &head->uri) && (head->version = line).size == VERSION_BYTES &&
-           is_token(head->method) && head->method.size <= METHOD_MOST && is_visible(head->uri);
+           is_visible(head->uri);
 }
 
 /* Reads the next field line. Returns false at the end, or with *ret_bad at a malformed line. */
@@ -348,6 +360,8 @@ static const char *read_fields(const struct head *head, struct request *request,
     *ret_status = 400;
     while (next_field(&lines, &name, &value, &bad)) {
         hosts += span_is(name, "host");
+        request->expects =
+            request->expects || (span_is(name, "expect") && head->version.at[7] == '1');
         if (++count > REQUEST_HEADERS_MOST) {
             *ret_status = 431;
             return "too many header fields";
@@ -372,6 +386,9 @@ static const char *read_target(const struct head *head, struct request *request)
 {
     struct span authority = head->uri;
     struct span path;
+    if (!is_method(head->method)) {
+        return "the method must be in capital letters, such as GET";
+    }
     if (!request->tunnel && !split_uri(head->uri, &authority, &path)) {
         return "not a request to a proxy: CONNECT host:port or METHOD http://host/path";
     }
@@ -448,8 +465,8 @@ static bool is_named_by_connection(const struct head *head, struct span name)
 
 static bool is_for_the_proxy(const struct head *head, struct span name)
 {
-    static const char *const names[] = {"connection", "host",    "keep-alive",  "te",
-                                        "trailer",    "upgrade", "max-forwards"};
+    static const char *const names[] = {"connection", "host",    "keep-alive", "te",
+                                        "expect",     "trailer", "upgrade",    "max-forwards"};
     for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
         if (span_is(name, names[i])) {
             return true;

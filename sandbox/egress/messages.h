@@ -45,8 +45,9 @@ enum dns_result dns_read_answer(const uint8_t *bytes, size_t size, const char *n
 enum { REQUEST_HEAD_MOST = 16384, REQUEST_HEADERS_MOST = 100 };
 
 struct request {
-    bool tunnel; /* CONNECT */
-    bool traces; /* TRACE, whose reply repeats the request */
+    bool tunnel;  /* CONNECT */
+    bool traces;  /* TRACE, whose reply repeats the request */
+    bool expects; /* a 100 before it sends its body, RFC 9110 10.1.1 */
     struct target target;
     size_t head_bytes;   /* of the received bytes */
     uint64_t body_bytes; /* bytes that follow; not of a tunnel */

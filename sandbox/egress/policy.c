@@ -86,7 +86,8 @@ static const struct range ranges_v4[] = {
     {{169, 254, 169, 254}, 32, a_metadata},
     {{100, 100, 100, 200}, 32, a_metadata}, /* Alibaba */
     {{168, 63, 129, 16}, 32, a_metadata}, /* Azure: public by its number, link-local by its route */
-    {{0}, 8, a_reserved},                 /* "this host": Linux connects to itself */
+    {{0}, 32, a_loopback},                /* "this host": Linux connects to itself */
+    {{0}, 8, a_reserved},
     {{10}, 8, a_private},
     {{100, 64}, 10, "an address of a provider's internal network"},
     {{127}, 8, a_loopback},
@@ -106,6 +107,7 @@ static const struct range ranges_v4[] = {
 static const struct range ranges_v6[] = {
     {{0xfd, 0x00, 0x0e, 0xc2}, 32, a_metadata}, /* Amazon: fd00:ec2::254 */
     {{[15] = 1}, 128, a_loopback},
+    {{0}, 128, a_loopback}, /* "this host", as of IPv4 */
     {{0xfe, 0x80}, 10, a_link_local},
     {{0xfc}, 7, a_private},
     {{0xfe, 0xc0}, 10, a_private}, /* site-local, RFC 3879 */
@@ -126,6 +128,35 @@ const char *address_error(const struct egress_address *address)
     }
     const char *what = find_range(bytes, ranges_v6, sizeof ranges_v6 / sizeof *ranges_v6);
     return what || in_range(bytes, &global_v6) ? what : a_reserved;
+}
+
+bool name_is_below(const char *host, const char *domain)
+{
+    size_t size = strlen(host);
+    size_t end = strlen(domain);
+    return size >= end && strcmp(host + size - end, domain) == 0 &&
+           (size == end || host[size - end - 1] == '.');
+}
+
+const char *name_error(const char *host)
+{
+    static const struct {
+        const char *domain;
+        const char *what;
+    } rows[] = {
+        {"localhost", a_loopback}, /* RFC 6761 6.3 */
+        {"localhost.localdomain", a_loopback},
+        {"ip6-localhost", a_loopback},
+        {"ip6-loopback", a_loopback},
+        {"local", "a name of the local network"}, /* RFC 6762 3 */
+        {"internal", "a name of an internal network"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (name_is_below(host, rows[i].domain)) {
+            return rows[i].what;
+        }
+    }
+    return NULL;
 }
 
 static bool is_digit(char c)
@@ -352,9 +383,8 @@ int policy_find(const struct egress_policy *policy, const struct target *target,
         }
     }
     /* Of a service of the user's own, nobody is asked: one click among others would open it. */
-    const char *error = target->literal                          ? address_error(&target->address)
-                        : strcmp(target->host, "localhost") == 0 ? "a loopback address"
-                                                                 : NULL;
+    const char *error =
+        target->literal ? address_error(&target->address) : name_error(target->host);
     if (error) {
         event_set(ret_event, EGRESS_REFUSED_ADDRESS, target,
                   "is %s; only the user can allow it, at the server's start: %s %.100s", error,

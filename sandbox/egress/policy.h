@@ -21,6 +21,11 @@ const char *address_print(const struct egress_address *address, char text[ADDRES
 /* NULL for a public address, else its kind: "a private address", … */
 const char *address_error(const struct egress_address *address);
 
+/* The same for a name that is known to lead to no public address, wherever it is resolved. */
+const char *name_error(const char *host);
+/* Whether host is domain or a name in it. Both: in their canonical form. */
+bool name_is_below(const char *host, const char *domain);
+
 /* "NAME:PORT", "[ADDRESS]:PORT" or without a port, which then is 0. */
 struct target {
     char host[EGRESS_HOST_BYTES];

@@ -54,8 +54,6 @@ static bool take_login(const char *text, size_t size, struct egress_upstream *up
     size_t user = colon ? (size_t)(colon - text) : size;
     size_t password = colon ? size - user - 1 : 0;
     upstream->has_login = true;
-    (void)snprintf(upstream->password_encoded, sizeof upstream->password_encoded, "%.*s",
-                   (int)password, colon ? colon + 1 : "");
     return take_part(text, user, upstream->user, sizeof upstream->user) &&
            !strchr(upstream->user, ':') && /* RFC 7617, 2 */
            take_part(colon ? colon + 1 : "", password, upstream->password,
@@ -149,6 +147,23 @@ static const char *variable_of(const struct egress_settings *settings, const cha
     return value;
 }
 
+static const char separators[] = ", \t\r\n";
+
+/* Takes the list of what goes directly, as far as whole entries fit: a part of one could match
+ * more, such as "10.1.2.0/2" of "10.1.2.0/24". */
+static void take_direct(struct egress_ways *ways, const char *list)
+{
+    size_t size = strlen(list);
+    ways->direct_cut = size >= sizeof ways->direct;
+    if (ways->direct_cut) {
+        for (size = sizeof ways->direct - 1; size > 0 && !strchr(separators, list[size]);) {
+            size--;
+        }
+    }
+    memcpy(ways->direct, list, size);
+    ways->direct[size] = '\0';
+}
+
 bool ways_read(const struct egress_settings *settings, struct egress_ways *ret_ways)
 {
     static const char *const own[EGRESS_KINDS][2] = {
@@ -179,13 +194,11 @@ bool ways_read(const struct egress_settings *settings, struct egress_ways *ret_w
     const char *name = NULL;
     const char *list =
         settings->no_proxy ? settings->no_proxy : variable_of(settings, direct, &name);
-    (void)snprintf(ways->direct, sizeof ways->direct, "%s", list ? list : "");
+    take_direct(ways, list ? list : "");
     return any;
 }
 
 /* --- what goes directly --- */
-
-static const char separators[] = ", \t\r\n";
 
 /* The next entry of a list; size 0: there is none. */
 static size_t next_entry(const char **at, const char **ret_entry)
@@ -243,14 +256,6 @@ static bool same_bits(const struct egress_address *a, const struct egress_addres
            (bits % 8 == 0 || ((a->bytes[whole] ^ b->bytes[whole]) & mask) == 0);
 }
 
-static bool is_at_or_below(const char *host, const char *domain)
-{
-    size_t size = strlen(host);
-    size_t end = strlen(domain);
-    return size >= end && strcmp(host + size - end, domain) == 0 &&
-           (size == end || host[size - end - 1] == '.');
-}
-
 static bool direct_matches(const struct direct *direct, const struct target *target)
 {
     const struct target *named = &direct->target;
@@ -259,15 +264,14 @@ static bool direct_matches(const struct direct *direct, const struct target *tar
     }
     return named->literal == target->literal && (!named->port || named->port == target->port) &&
            (named->literal ? same_bits(&named->address, &target->address, direct->bits)
-                           : is_at_or_below(target->host, named->host));
+                           : name_is_below(target->host, named->host));
 }
 
 /* Of the upstream proxy's machine these would be the loopback addresses. */
 static bool is_loopback(const struct target *target)
 {
-    const char *kind = target->literal ? address_error(&target->address) : "";
-    return target->literal ? kind && strstr(kind, "loopback")
-                           : is_at_or_below(target->host, "localhost");
+    const char *kind = target->literal ? address_error(&target->address) : name_error(target->host);
+    return kind && strstr(kind, "loopback");
 }
 
 bool ways_is_direct(const struct egress_ways *ways, const struct target *target)
@@ -320,33 +324,33 @@ static bool next_line(const char *bytes, size_t size, size_t *at, struct line *r
     return true;
 }
 
-/* "HTTP/1.1 200 reason" */
+/* "HTTP/1.1 200 reason"; of the reason nothing is kept, as a proxy can put the login into it. */
 static bool status_read(struct line line, struct upstream_reply *reply)
 {
     static const char version[] = "HTTP/1.";
     enum { CODE_AT = 9, CODE_END = 12 };
     uint64_t status = 0;
-    size_t used = 0;
     if (line.size < CODE_END || strncmp(line.at, version, sizeof version - 1) != 0 ||
         line.at[CODE_AT - 1] != ' ' || !digits_read(line.at + CODE_AT, 3, 3, &status) ||
         (line.size > CODE_END && line.at[CODE_END] != ' ')) {
         return false;
     }
     reply->status = (unsigned)status;
-    for (size_t i = CODE_END + 1; i < line.size && used + 1 < sizeof reply->reason; i++) {
-        reply->reason[used++] = (char)(line.at[i] >= ' ' && line.at[i] <= '~' ? line.at[i] : '?');
-    }
-    reply->reason[used] = '\0';
     return status >= 100;
 }
 
-/* Notes the schemes of a field that asks for a login. One field may hold several. */
+/* Notes the schemes of a field that asks for a login. One field may hold several, and words between
+ * quotation marks are none. */
 static void take_schemes(const char *value, size_t size, struct upstream_reply *reply)
 {
     static const char *const known[] = {"Basic",    "Negotiate", "NTLM",
                                         "Kerberos", "Digest",    "Bearer"};
+    bool quoted = false;
     for (size_t i = 0; i < size; i++) {
-        bool begins = i == 0 || value[i - 1] == ' ' || value[i - 1] == ',';
+        if (value[i] == '"' && (i == 0 || value[i - 1] != '\\')) {
+            quoted = !quoted;
+        }
+        bool begins = !quoted && (i == 0 || value[i - 1] == ' ' || value[i - 1] == ',');
         for (unsigned k = 0; begins && k < sizeof known / sizeof *known; k++) {
             size_t length = strlen(known[k]);
             bool ends =
@@ -407,26 +411,12 @@ enum reply_result reply_read(const char *bytes, size_t size, struct upstream_rep
 
 /* --- sentences --- */
 
-/* Whether the proxy's own words repeat the user's login. */
-static bool has_secret(const struct egress_upstream *upstream, const char *text)
-{
-    char login[UPSTREAM_LOGIN_BYTES];
-    const char *const secrets[] = {upstream->password, upstream->password_encoded,
-                                   strchr(upstream_login(upstream, login), ' ')};
-    bool found = false;
-    for (unsigned i = 0; i < sizeof secrets / sizeof *secrets; i++) {
-        found = found || (secrets[i] && secrets[i][0] && strstr(text, secrets[i] + (i == 2)));
-    }
-    return found;
-}
-
 static void explain_refusal(const struct egress_upstream *upstream,
                             const struct upstream_reply *reply, const struct target *target,
                             struct egress_event *event)
 {
     char name[EGRESS_HOST_BYTES];
     bool login = reply->status == 407 || reply->status == 401;
-    const char *reason = has_secret(upstream, reply->reason) ? "" : reply->reason;
     (void)upstream_print(upstream, /* user= */ false, name, sizeof name);
     if (login && !reply->takes_basic) {
         event_set(event, EGRESS_UPSTREAM, target,
@@ -444,13 +434,12 @@ static void explain_refusal(const struct egress_upstream *upstream,
                   "name it: proxy = http://USER:PASSWORD@%.100s in Sandpiper's configuration file",
                   name, name);
     } else {
-        event_set(
-            event, EGRESS_UPSTREAM, target,
-            "cannot be reached: the upstream proxy %.100s refuses it (%u%s%s)%s; the user can "
-            "ask the network's administrators, or name it in --no-proxy if it needs no proxy",
-            name, reply->status, *reason ? " " : "", reason,
-            target->port != 443 && target->port != 80 ? "; proxies often permit only port 443"
-                                                      : "");
+        event_set(event, EGRESS_UPSTREAM, target,
+                  "cannot be reached: the upstream proxy %.100s refuses it (%u)%s; the user can "
+                  "ask the network's administrators, or name it in --no-proxy if it needs no proxy",
+                  name, reply->status,
+                  target->port != 443 && target->port != 80 ? "; proxies often permit only port 443"
+                                                            : "");
     }
 }
 
@@ -465,6 +454,7 @@ void upstream_explain(const struct egress_upstream *upstream, enum upstream_erro
         [UPSTREAM_NO_RESOLVER] = "has a name that no name server resolves",
         [UPSTREAM_NO_CONNECTION] = "accepted no connection within 10 s",
         [UPSTREAM_SILENT] = "sent no reply within 20 s",
+        [UPSTREAM_SLOW] = "sent no reply within 120 s, which the site may have delayed",
         [UPSTREAM_CLOSED] = "closed the connection without a reply",
         [UPSTREAM_GARBAGE] = "sent what is no HTTP: it may be another service",
         [UPSTREAM_PASSWORD] = "refused the password a moment ago, which is not sent again so soon",

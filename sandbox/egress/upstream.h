@@ -53,14 +53,13 @@ const char *upstream_login(const struct egress_upstream *upstream, char out[UPST
 
 /* --- its replies --- */
 
-enum { REPLY_HEAD_MOST = 16384, REPLY_REASON_BYTES = 81 };
+enum { REPLY_HEAD_MOST = 16384 };
 
 struct upstream_reply {
     unsigned status;
-    size_t head_bytes;               /* with interim heads (1xx) before it */
-    char reason[REPLY_REASON_BYTES]; /* printable ASCII */
-    bool takes_basic;                /* of a 401 or 407: Basic is offered, or nothing is */
-    char schemes[64];                /* else the schemes that it offers: "Negotiate, NTLM" */
+    size_t head_bytes; /* with interim heads (1xx) before it */
+    bool takes_basic;  /* of a 401 or 407: Basic is offered, or nothing is */
+    char schemes[64];  /* else the schemes that it offers: "Negotiate, NTLM" */
 };
 
 enum reply_result { REPLY_MORE, REPLY_WHOLE, REPLY_GARBAGE };
@@ -78,12 +77,18 @@ enum upstream_error {
     UPSTREAM_NO_RESOLVER,
     UPSTREAM_NO_CONNECTION, /* in time */
     UPSTREAM_SILENT,        /* no reply in time */
+    UPSTREAM_SLOW,          /* no reply in time to a request for a path, which a site may delay */
     UPSTREAM_CLOSED,        /* without a reply */
     UPSTREAM_GARBAGE,       /* a reply that is no HTTP */
     UPSTREAM_PASSWORD,      /* the user's was refused a moment ago, and is not sent again */
 };
 
-enum { UPSTREAM_CONNECT_S = 10, UPSTREAM_REPLY_S = 20, UPSTREAM_PASSWORD_S = 60 };
+enum {
+    UPSTREAM_CONNECT_S = 10,
+    UPSTREAM_REPLY_S = 20,
+    UPSTREAM_PAGE_S = 120,
+    UPSTREAM_PASSWORD_S = 60
+};
 
 /* Fills an event with the sentence about target, and what the user can do. reply: of
  * UPSTREAM_REFUSES. */

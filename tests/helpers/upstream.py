@@ -13,7 +13,7 @@ import socket
 import threading
 
 MODES = ("ok", "lf", "interim", "early", "cut", "forbidden", "echo", "redirect", "ntlm", "digest", "password", "unauthorized",
-         "garbage", "half", "close", "accepts and closes", "hang")
+         "garbage", "half", "crlf", "http2", "long", "behind", "unfinished", "close", "accepts and closes", "hang")
 
 
 class Upstream:
@@ -72,7 +72,11 @@ class Upstream:
         wanted = "Basic " + base64.b64encode((self.login or "").encode()).decode()
         mode = "password" if self.mode == "ok" and self.login and given != wanted else self.mode
         body = b"<html>" + head + b"</html>"
+        asks = b"407 Needed\r\nProxy-Authenticate: Basic realm=\"x\"\r\n\r\n"
+        pad = b"X-Own: " + b"a" * 16384 + b"\r\n"
         plain = {
+            "crlf": b"\r\nHTTP/1.1 " + asks, "http2": b"HTTP/2 " + asks, "unfinished": b"HTTP/1.1 " + asks[:-2],
+            "long": b"HTTP/1.1 407 Needed\r\n" + pad + asks[12:], "behind": b"HTTP/1.1 100 Continue\r\n" + pad + b"\r\nHTTP/1.1 " + asks,
             "garbage": b"SSH-2.0-OpenSSH_9.2\r\n", "half": b"HTTP/1.1 20", "close": b"",
             "forbidden": b"HTTP/1.1 403 Denied by the policy\r\nX-Own: secret\r\n\r\n" + body,
             "echo": b"HTTP/1.1 403 " + given.encode() + b"\r\n\r\n" + body,

@@ -89,6 +89,12 @@ static void flow_enter(struct flow *flow, enum flow_state state, uint64_t now_ns
     flow->deadline_ns = now_ns + ms * CLOCK_NS_PER_MS;
 }
 
+/* After each byte. */
+static void flow_stay(struct flow *flow, uint64_t now_ns)
+{
+    flow_enter(flow, FLOW_RELAY, now_ns, flow->reply_due ? PROXY_PAGE_MS : PROXY_IDLE_MS);
+}
+
 static const char *status_name(unsigned status)
 {
     return status == 403   ? "Forbidden"
@@ -139,9 +145,10 @@ static void flow_stuck(struct proxy *proxy, struct flow *flow, enum upstream_err
 {
     struct egress_event event;
     bool late = error == UPSTREAM_NO_CONNECTION || error == UPSTREAM_SILENT ||
-                error == UPSTREAM_NO_RESOLVER;
-    if (reply && (reply->status == 407 || reply->status == 401) && reply->takes_basic &&
-        flow->via->has_login) {
+                error == UPSTREAM_SLOW || error == UPSTREAM_NO_RESOLVER;
+    /* Of a path the site itself may have replied so, to stop what others need the proxy for. */
+    if (reply && flow->request.tunnel && (reply->status == 407 || reply->status == 401) &&
+        reply->takes_basic && flow->via->has_login) {
         proxy->password_ns[flow->lookup - EGRESS_ROWS] =
             now_ns + (uint64_t)PROXY_PASSWORD_MS * CLOCK_NS_PER_MS;
     }
@@ -245,6 +252,7 @@ static bool pipe_has_space(const struct pipe *pipe)
 static void flow_start_relay(struct flow *flow, size_t reply_bytes, uint64_t now_ns)
 {
     static const char established[] = "HTTP/1.1 200 Connection established\r\n\r\n";
+    static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
     enum { ESTABLISHED = sizeof established - 1 };
     static char head[PROXY_PIPE_BYTES];
     char login[UPSTREAM_LOGIN_BYTES];
@@ -252,7 +260,8 @@ static void flow_start_relay(struct flow *flow, size_t reply_bytes, uint64_t now
     struct pipe *up = &flow->up;
     const struct request *request = &flow->request;
     bound_buffers(flow->upstream);
-    flow_enter(flow, FLOW_RELAY, now_ns, PROXY_IDLE_MS);
+    flow->reply_due = flow->via && !request->tunnel;
+    flow_stay(flow, now_ns);
     if (request->tunnel) {
         memmove(down->bytes + ESTABLISHED, down->bytes + reply_bytes, down->end - reply_bytes);
         memcpy(down->bytes, established, ESTABLISHED);
@@ -260,7 +269,9 @@ static void flow_start_relay(struct flow *flow, size_t reply_bytes, uint64_t now
         up->start = request->head_bytes; /* what follows the head is for the other end */
         return;
     }
-    flow->reply_due = flow->via != NULL;
+    if (request->expects) { /* the other end does not learn of it, and replies once */
+        (void)send(flow->client, go_on, sizeof go_on - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+    }
     size_t size = request_write_head(
         request, up->bytes, flow->via ? upstream_login(flow->via, login) : NULL, head, sizeof head);
     size_t early = up->end - request->head_bytes;
@@ -461,18 +472,21 @@ static void flow_step_reply(struct proxy *proxy, struct flow *flow, uint64_t now
 }
 
 /* Checks what an upstream proxy replies to a request for a path, before code gets a byte of it. A
- * 407 is about the user's password, and nothing else differs from the site's own. */
+ * 407 is about the user's password, which a reply that cannot be read may be too; nothing else
+ * differs from the site's own. */
 static void flow_check_reply(struct proxy *proxy, struct flow *flow, uint64_t now_ns)
 {
     struct pipe *down = &flow->down;
     struct upstream_reply reply = {};
     enum reply_result result = reply_read(down->bytes, down->end, &reply);
-    if (down->ended && down->end == 0) {
+    if (result == REPLY_MORE && down->ended) {
         flow_stuck(proxy, flow, UPSTREAM_CLOSED, NULL, now_ns);
+    } else if (result == REPLY_GARBAGE) {
+        flow_stuck(proxy, flow, UPSTREAM_GARBAGE, NULL, now_ns);
     } else if (result == REPLY_WHOLE && reply.status == 407) {
         flow_stuck(proxy, flow, UPSTREAM_REFUSES, &reply, now_ns);
     } else {
-        flow->reply_due = result == REPLY_MORE && !down->ended;
+        flow->reply_due = result == REPLY_MORE;
     }
 }
 
@@ -538,7 +552,7 @@ static void flow_step_relay(struct proxy *proxy, struct flow *flow, short client
             (flow->reply_due || pipe_drain(down, flow->client));
     flow->relayed_bytes += came;
     if (came || client & POLLOUT || upstream & POLLOUT) {
-        flow->deadline_ns = now_ns + PROXY_IDLE_MS * CLOCK_NS_PER_MS;
+        flow_stay(flow, now_ns);
     }
     if (!whole || (down->reported && (up->reported || !flow->request.tunnel))) {
         flow_close(flow);
@@ -583,6 +597,10 @@ static void flow_late(struct proxy *proxy, struct flow *flow, uint64_t now_ns)
         flow_connect_next(proxy, flow, now_ns, ETIMEDOUT);
         break;
     case FLOW_RELAY:
+        if (flow->reply_due) {
+            flow_stuck(proxy, flow, UPSTREAM_SLOW, NULL, now_ns);
+            break;
+        }
         event_set(&event, EGRESS_REFUSED_LIMIT, &flow->request.target, "was cut off: %s",
                   now_ns >= flow->end_ns ? "the connection lasted too long"
                                          : "it was idle for too long");

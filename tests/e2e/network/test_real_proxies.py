@@ -122,7 +122,7 @@ def tunnel(target, more=''):
     def test_squid(self):
         with self.squid():
             self.reached(URL)
-            self.refused(URL, "refuses it (403 Forbidden); proxies often permit only port 443", "web.example:8443")
+            self.refused(URL, "refuses it (403); proxies often permit only port 443", "web.example:8443")
 
     def test_squid_with_a_password(self):
         with self.squid(login=True):

@@ -176,8 +176,8 @@ print(got.decode())"""))
         "unauthorized": ("502", "asks for a password"),
         "ntlm": ("502", "accepts only Negotiate, NTLM, which is not supported; a local helper such as px or cntlm"),
         "digest": ("502", "accepts only Digest"),
-        "forbidden": ("502", "refuses it (403 Denied by the policy); the user can ask the network's administrators"),
-        "redirect": ("502", "refuses it (302 Found)"),
+        "forbidden": ("502", "refuses it (403); the user can ask the network's administrators"),
+        "redirect": ("502", "refuses it (302)"),
         "garbage": ("502", "sent what is no HTTP"),
         "half": ("502", "closed the connection without a reply"),
         "close": ("502", "closed the connection without a reply"),
@@ -194,7 +194,7 @@ print(got.decode())"""))
                                              rf"the upstream proxy {re.escape(self.upstream.url()[7:])} ")
                     self.assertIn(words, answer)
                     self.assertIn("Proxy-Status: sandpiper; error=destination_unavailable", answer)
-                    for theirs in ("X-Own", "html", "login.example"):
+                    for theirs in ("X-Own", "html", "login.example", "Denied", "Found"):
                         self.assertNotIn(theirs, answer)
             self.upstream.mode = "accepts and closes"
             self.assertEqual(self.evaluate(server, "print(repr(through('far.example:80')))"), "''")
@@ -206,10 +206,36 @@ print(got.decode())"""))
             self.assertIn("not sent again so soon", self.evaluate(server, "print(said('far.example:80'))"))
         self.assertEqual(len(self.lines()), 1)
 
+    def test_code_that_waits_for_a_100_gets_one(self):
+        with self.serve("far.example", "web.example", proxy=self.upstream.url(), flags=("--no-proxy", "web.example")) as server:
+            for name in ("far.example", "web.example"):
+                answer = self.evaluate(server, f"""
+s = socket.create_connection(('127.0.0.1', 3128), 60)
+s.sendall(b'POST http://{name}/ HTTP/1.1\\r\\nContent-Length: 4\\r\\nExpect: 100-continue\\r\\n\\r\\n')
+got = s.recv(1000)
+s.sendall(b'body')
+while piece := s.recv(1000): got += piece
+print(got.decode())""")
+                self.assertTrue(answer.startswith("HTTP/1.1 100 Continue"), answer)
+                self.assertIn("4 430", answer)
+
+    def test_a_site_that_refuses_the_password_stops_nothing(self):
+        """In plain http, where the proxy passes a site's own 407 on."""
+        self.upstream.login = LOGIN
+        with self.serve("far.example", proxy=self.upstream.url(TYPED)) as server:
+            self.upstream.mode = "password"
+            self.assertIn("refused the user name or the password", self.evaluate(server, "print(get('http://far.example/'))"))
+            self.upstream.mode = "ok"
+            self.assertIn("/out", self.evaluate(server, "print(get('http://far.example/out'))"))
+            self.assertEqual(self.evaluate(server, "print(through('far.example:80'))"), f"{egress_world.PUBLIC} /in")
+
     def test_of_plain_http_only_a_407_is_the_proxys(self):
         with self.serve("far.example", proxy=self.upstream.url()) as server:
             for mode, status, words in (("password", 502, "asks for a password"), ("ntlm", 502, "Negotiate, NTLM"),
                                         ("close", 502, "closed the connection without a reply"),
+                                        ("half", 502, "closed the connection without a reply"),
+                                        ("unfinished", 502, "closed the connection without a reply"),
+                                        *((mode, 502, "sent what is no HTTP") for mode in ("garbage", "crlf", "http2", "long", "behind")),
                                         ("forbidden", 403, "Denied by the policy"), ("redirect", 302, "login.example")):
                 with self.subTest(mode):
                     self.upstream.mode = mode
@@ -313,7 +339,7 @@ print(found)""").text)
         self.assertIn(b"192.168.* matches nothing", done.stderr)
         for word in self.secrets():
             self.assertNotIn(word.encode(), done.stdout + done.stderr)
-        for mode, words in (("hang", "no answer within 5 s"), ("ntlm", "accepts only Negotiate, NTLM"), ("forbidden", "403 Denied by the policy")):
+        for mode, words in (("hang", "no answer within 5 s"), ("ntlm", "accepts only Negotiate, NTLM"), ("forbidden", "refuses it (403)")):
             with self.subTest(mode):
                 self.upstream.mode = mode
                 rows, _ = self.doctor("--allow-host", "far.example", HTTPS_PROXY=given)
@@ -339,6 +365,23 @@ print(found)""").text)
             file.chmod(0o644)
             done = run_cli("doctor", "--install", "off", env={**env, "HTTPS_PROXY": ""})
             self.assertIn(b"has a password, and others may read it", done.stderr)
+
+    def test_config_says_that_it_notes_none(self):
+        given = self.upstream.url(TYPED)
+        for more in ({"NO_PROXY": "a\nallow-host = b"}, {"HTTPS_PROXY": given + "/\nallow-host = b"}, {"HTTPS_PROXY": "socks5://h"}):
+            with self.subTest(more), tempfile.TemporaryDirectory() as directory:
+                env = {"HOME": directory, "XDG_CONFIG_HOME": directory + "/settings", "PATH": os.environ["PATH"], "HTTPS_PROXY": given, **more}
+                done = run_cli("config", "--install", "--in-memory", "--host", "cursor", env=env)
+                self.assertIn(b"the proxy of this shell is not noted", done.stderr)
+                self.assertNotIn(b"4711", done.stdout + done.stderr)
+                self.assertFalse(pathlib.Path(directory, "settings", "sandpiper", "config").exists())
+
+    def test_a_command_line_shows_no_password(self):
+        for words in (("--proxy", "http://u:pa/word-4711@h:1"), ("--proxy", "http://u:pa#word-4711@h:1"),
+                      ("--no-proxy", "http://u:word-4711@x")):
+            with self.subTest(words), self.serve("far.example", flags=words, HTTPS_PROXY=self.upstream.url()) as server:
+                server.python("1")
+                self.assertNotIn("4711", pathlib.Path(f"/proc/{server.pid}/cmdline").read_text("latin-1"))
 
     def test_an_entry_of_a_client_never_has_the_password(self):
         done = run_cli("config", "--host", "cursor", "--", "--proxy", self.upstream.url(TYPED))

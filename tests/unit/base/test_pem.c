@@ -6,8 +6,13 @@
 #include "base/own.h"
 #include "tests/unit/unit.h"
 
-#define ONE "-----BEGIN CERTIFICATE-----\nTUlJ\nQg==\n-----END CERTIFICATE-----\n"
-#define OTHER "-----BEGIN CERTIFICATE-----\nVHdv\n-----END CERTIFICATE-----\n"
+/* DER sequences of 128 and 129 bytes, of which only the outer form counts. */
+#define ZEROS "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+#define BEGIN "-----BEGIN CERTIFICATE-----\n"
+#define END "-----END CERTIFICATE-----\n"
+#define REST ZEROS "\n" ZEROS "\nAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+#define ONE BEGIN "MIGA\n" REST "A=\n" END
+#define OTHER BEGIN "MIGB\n" REST "AA\n" END
 
 static void only_certificates_are_taken(void **)
 {
@@ -19,8 +24,15 @@ static void only_certificates_are_taken(void **)
         {ONE, ONE, true},
         {ONE OTHER, ONE OTHER, true},
         {"# Name: x\nBag Attributes\n" ONE "\nsubject=CN = x\n" OTHER "end", ONE OTHER, true},
-        {"-----BEGIN CERTIFICATE-----\r\nTUlJ\r\nQg== \r\n-----END CERTIFICATE-----\r\n", ONE,
+        {"-----BEGIN CERTIFICATE-----\r\nMIGA \r\n" REST "A=\r\n-----END CERTIFICATE-----\r\n", ONE,
          true},
+        {BEGIN "TUlJ\nQg==\n" END, "malformed", false},
+        {BEGIN END, "malformed", false},
+        {BEGIN "MIGB\n" REST "A=\n" END, "malformed", false},
+        {BEGIN "MIGA\n" REST "AA\n" END, "malformed", false},
+        {BEGIN "MYGA\n" REST "A=\n" END, "malformed", false},
+        {BEGIN "MIGA\n" REST "A\n" END, "malformed", false},
+        {BEGIN "MIX/////\n" REST "A=\n" END, "malformed", false},
         {"-----BEGIN TRUSTED CERTIFICATE-----\nTUlJ\n-----END TRUSTED CERTIFICATE-----\n" ONE, ONE,
          true},
         {ONE "-----BEGIN PRIVATE KEY-----\nTUlJ\n-----END PRIVATE KEY-----\n", "private key",

@@ -74,6 +74,11 @@ static void a_request_is_forwarded_without_proxy_headers(void **)
         "POST /?q HTTP/1.0\r\nHost: [::1]:8080\r\nContent-Length: 12\r\n"
         "Connection: close\r\n\r\n");
     assert_int_equal(request.body_bytes, 12);
+    assert_false(request.expects);
+    assert_sent(
+        "PUT http://a.example/ HTTP/1.1\r\nContent-Length: 2\r\nexpect: 100-continue\r\n\r\n",
+        "PUT / HTTP/1.1\r\nHost: a.example\r\nContent-Length: 2\r\nConnection: close\r\n\r\n");
+    assert_true(request.expects);
 }
 
 static void a_request_to_an_upstream_proxy_keeps_its_url_and_has_one_login(void **)
@@ -140,6 +145,14 @@ static void ambiguous_requests_are_refused(void **)
         {"POST http://a/ HTTP/1.1\r\nTransfer-Encoding: identity\r\nContent-Length: 1\r\n\r\n",
          411},
         {"G\x01T http://a/ HTTP/1.1\r\n\r\n", 400},
+        {" http://a/ HTTP/1.1\r\n\r\n", 400},
+        /* squid would make a tunnel of it */
+        {"connect http://a/ HTTP/1.1\r\nContent-Length: 9\r\n\r\n", 400},
+        {"Connect http://a/ HTTP/1.1\r\n\r\n", 400},
+        {"CONNEcT a:443 HTTP/1.1\r\n\r\n", 400},
+        {"get http://a/ HTTP/1.1\r\n\r\n", 400},
+        {"CONNECT! http://a/ HTTP/1.1\r\n\r\n", 400},
+        {"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA http://a/ HTTP/1.1\r\n\r\n", 400},
         {"GET http://a/ HTTP/1.1\r\nX: \x7f\r\n\r\n", 400},
     };
     for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -148,6 +161,7 @@ static void ambiguous_requests_are_refused(void **)
         }
         assert_non_null(why);
     }
+    assert_int_equal(check("VERSION-CONTROL http://a/ HTTP/1.1\r\n\r\n"), 0);
     assert_int_equal(check("GET http://a/ HTTP/1.1\r\n"), 1);
     assert_int_equal(check(""), 1);
 }

@@ -201,8 +201,12 @@ static void a_policy_names_hosts_and_ports(void **)
         assert_false(permits(&policy, refused[i], &event));
         assert_int_equal(event.kind, EGRESS_REFUSED_HOST);
     }
-    static const char *const inner[] = {"127.0.0.1:80", "localhost:80", "[::2]:80",
-                                        "169.254.169.254:80", "10.1.2.3:443"};
+    static const char *const inner[] = {"127.0.0.1:80",     "localhost:80",
+                                        "[::2]:80",         "169.254.169.254:80",
+                                        "10.1.2.3:443",     "a.localhost:80",
+                                        "ip6-localhost:80", "localhost.localdomain:80",
+                                        "printer.local:80", "metadata.google.internal:80",
+                                        "0.0.0.0:80",       "[::]:80"};
     for (unsigned i = 0; i < sizeof inner / sizeof *inner; i++) {
         assert_false(permits(&policy, inner[i], &event));
         assert_int_equal(event.kind, EGRESS_REFUSED_ADDRESS);

@@ -206,7 +206,13 @@ static void a_list_matches_what_curl_python_requests_and_go_match(void **)
         {"", "127.9.9.9", true},
         {"", "[::1]", true},
         {"", "[::ffff:127.0.0.1]", true},
+        {"", "0.0.0.0:8000", true},
+        {"", "[::]", true},
+        {"", "ip6-localhost", true},
+        {"", "LocalHost.LocalDomain", true},
         {"", "10.0.0.1", false},
+        {"", "a.local", false},
+        {"", "[::2]", false},
         {"", "notlocalhost", false},
     };
     for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -231,6 +237,29 @@ static void entries_that_match_nothing_are_named(void **)
     assert_string_equal(found, "10.0.0.0/33 192.168.* <local> ::1/200 *:80 ");
 }
 
+static void no_part_of_an_entry_is_taken(void **)
+{
+    static struct egress_ways ways;
+    static char list[EGRESS_DIRECT_BYTES + 100];
+    struct target target;
+    environment = "";
+    assert_true(target_read("50.1.2.3:443", 12, &target));
+    for (size_t at = EGRESS_DIRECT_BYTES - 20; at < EGRESS_DIRECT_BYTES + 2; at++) {
+        memset(list, 0, sizeof list);
+        memset(list, 'a', at);
+        list[60] = list[at - 1] = ',';
+        strcpy(list + at, "10.1.2.0/24,*");
+        (void)ways_read(&(struct egress_settings){NULL, list, variable}, &ways);
+        assert_int_equal(ways.direct_cut, strlen(list) >= EGRESS_DIRECT_BYTES);
+        if (ways.direct_cut) { /* "10.1.2.0/2" would match */
+            assert_false(ways_is_direct(&ways, &target));
+        }
+    }
+    memset(list, '*', sizeof list - 1);
+    (void)ways_read(&(struct egress_settings){NULL, list, variable}, &ways);
+    assert_string_equal(ways.direct, "");
+}
+
 static void a_tunnel_is_https_and_all_else_http(void **)
 {
     static struct egress_ways ways;
@@ -252,29 +281,33 @@ static void a_reply_is_read_whatever_its_form(void **)
         const char *bytes;
         enum reply_result result;
         unsigned status;
-        const char *reason;
         const char *rest;
         const char *schemes;
         bool basic;
     } rows[] = {
-        {"HTTP/1.1 200 OK\r\n\r\nTLS", REPLY_WHOLE, 200, "OK", "TLS", "", true},
-        {"HTTP/1.0 200 Connection established\n\n", REPLY_WHOLE, 200, "Connection established", "",
-         "", true},
-        {"HTTP/1.1 200\r\n\r\n", REPLY_WHOLE, 200, "", "", "", true},
+        {"HTTP/1.1 200 OK\r\n\r\nTLS", REPLY_WHOLE, 200, "TLS", "", true},
+        {"HTTP/1.0 200 Connection established\n\n", REPLY_WHOLE, 200, "", "", true},
+        {"HTTP/1.1 200\r\n\r\n", REPLY_WHOLE, 200, "", "", true},
         {"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 102 x\r\nA: b\r\n\r\nHTTP/1.1 200 OK\r\n\r\n",
-         REPLY_WHOLE, 200, "OK", "", "", true},
-        {"HTTP/1.1 403 \x1b[31mno\x80\r\nVia: x\r\n\r\n<html>", REPLY_WHOLE, 403, "?[31mno?",
-         "<html>", "", true},
-        {"HTTP/1.1 407 x\r\nProxy-Authenticate: Basic realm=\"x\"\r\n\r\n", REPLY_WHOLE, 407, "x",
-         "", "", true},
-        {"HTTP/1.1 407 x\r\nProxy-Authenticate: Negotiate\r\nproxy-authenticate: NTLM\r\n\r\n",
-         REPLY_WHOLE, 407, "x", "", "Negotiate, NTLM", false},
-        {"HTTP/1.1 407 x\r\nProxy-Authenticate: Digest realm=\"Basics\", qop=\"auth\"\r\n\r\n",
-         REPLY_WHOLE, 407, "x", "", "Digest", false},
-        {"HTTP/1.1 407 x\r\nProxy-Authenticate: NTLM,basic realm=\"x\"\r\n\r\n", REPLY_WHOLE, 407,
-         "x", "", "NTLM", true},
-        {"HTTP/1.1 401 x\r\nWWW-Authenticate: Basic realm=\"x\"\r\n\r\n", REPLY_WHOLE, 401, "x", "",
+         REPLY_WHOLE, 200, "", "", true},
+        {"HTTP/1.1 403 \x1b[31mno\x80\r\nVia: x\r\n\r\n<html>", REPLY_WHOLE, 403, "<html>", "",
+         true},
+        {"HTTP/1.1 407 x\r\nProxy-Authenticate: Basic realm=\"x\"\r\n\r\n", REPLY_WHOLE, 407, "",
          "", true},
+        {"HTTP/1.1 407 x\r\nProxy-Authenticate: Negotiate\r\nproxy-authenticate: NTLM\r\n\r\n",
+         REPLY_WHOLE, 407, "", "Negotiate, NTLM", false},
+        {"HTTP/1.1 407 x\r\nProxy-Authenticate: Digest realm=\"Basics\", qop=\"auth\"\r\n\r\n",
+         REPLY_WHOLE, 407, "", "Digest", false},
+        {"HTTP/1.1 407 x\r\nProxy-Authenticate: NTLM,basic realm=\"x\"\r\n\r\n", REPLY_WHOLE, 407,
+         "", "NTLM", true},
+        {"HTTP/1.1 407 x\r\nProxy-Authenticate: Digest realm=\"a, Basic b\\\", Basic c\", "
+         "NTLM\r\n\r\n",
+         REPLY_WHOLE, 407, "", "Digest, NTLM", false},
+        {"HTTP/1.1 407 x\r\nProxy-Authenticate: Digest realm=\"a, NTLM\", Basic "
+         "realm=\"b\"\r\n\r\n",
+         REPLY_WHOLE, 407, "", "Digest", true},
+        {"HTTP/1.1 401 x\r\nWWW-Authenticate: Basic realm=\"x\"\r\n\r\n", REPLY_WHOLE, 401, "", "",
+         true},
         {"", REPLY_MORE},
         {"HTT", REPLY_MORE},
         {"HTTP/1.1 20", REPLY_MORE},
@@ -293,7 +326,6 @@ static void a_reply_is_read_whatever_its_form(void **)
         assert_int_equal(reply_read(rows[i].bytes, size, &reply), rows[i].result);
         if (rows[i].result == REPLY_WHOLE) {
             assert_int_equal(reply.status, rows[i].status);
-            assert_string_equal(reply.reason, rows[i].reason);
             assert_string_equal(rows[i].bytes + reply.head_bytes, rows[i].rest);
             assert_string_equal(reply.schemes, rows[i].schemes);
             assert_int_equal(reply.takes_basic, rows[i].basic);
@@ -331,10 +363,13 @@ static void a_sentence_has_host_and_port_but_no_login(void **)
             assert_int_equal(event.kind, EGRESS_UPSTREAM);
         }
     }
-    static const char *const echoes[] = {"login s3cret", "s%33cret", "ZG9tYWluXG1lOnMzY3JldA=="};
+    static const char *const echoes[] = {
+        "login s3cret",     "s%33cret",  "ZG9tYWluXG1lOnMzY3JldA==",
+        "ZG9tYWluXG1lOnMz", "domain?me", "%64omain"};
     for (unsigned i = 0; i < sizeof echoes / sizeof *echoes; i++) {
-        reply.status = 403;
-        (void)snprintf(reply.reason, sizeof reply.reason, "%s", echoes[i]);
+        char head[100];
+        int size = snprintf(head, sizeof head, "HTTP/1.1 403 %s\r\n\r\n", echoes[i]);
+        assert_int_equal(reply_read(head, (size_t)size, &reply), REPLY_WHOLE);
         upstream_explain(&upstream, UPSTREAM_REFUSES, &reply, &target, &event);
         assert_non_null(strstr(event.text, "refuses it (403); proxies often permit only port 443"));
     }
@@ -348,6 +383,7 @@ int main(void)
         cmocka_unit_test(flags_come_before_variables),
         cmocka_unit_test(a_list_matches_what_curl_python_requests_and_go_match),
         cmocka_unit_test(entries_that_match_nothing_are_named),
+        cmocka_unit_test(no_part_of_an_entry_is_taken),
         cmocka_unit_test(a_tunnel_is_https_and_all_else_http),
         cmocka_unit_test(a_reply_is_read_whatever_its_form),
         cmocka_unit_test(a_head_without_end_is_garbage),
