@@ -8,8 +8,9 @@
 /* Undo where the workspace is a directory of the user's that is written through.
  *
  * There the user works at the same moment, and nothing that is found later tells their change from
- * the code's. So each thing that Python code does is an edit: the session reports it before it
- * happens (wire_touch) and waits until what is there has been copied. What an edit has led to is
+ * the code's. So each call of the system that changes a name or opens a file to write is an edit:
+ * init, or where it cannot the session's Python, reports it before it happens (wire_touch), and it
+ * waits until what is there has been copied. What an edit has led to is
  * known when inotify reports its end (the file was closed, the name was moved), and only if nobody
  * else has opened or replaced it until then: for that the number of openings is compared with the
  * number of reports. An edit of which this is not certain is unsure, and is not undone.
@@ -63,7 +64,7 @@ static inline const char *edit_place(const struct edit *edit)
     return edit->moves ? edit->target : edit->path;
 }
 
-/* A session has said what it will do. */
+/* A process of a session is about to do this. */
 void edits_touch(struct keeper *keeper, const struct wire_touch *touch);
 /* A call begins: what it may write to through what earlier ones have left open is an edit. */
 void edits_begin(struct keeper *keeper, struct state *state);

@@ -184,15 +184,14 @@ int states_end(struct keeper *keeper, const struct keep_end *end, report_fn repo
 void states_keep(struct keeper *keeper, const struct keep_states *keep);
 /* Takes what has changed since the last look; at the start, what is there. */
 void states_look(struct keeper *keeper);
-/* The same, whatever inotify reports. missed: called for what has changed, with PUT_MISSED; or
- * NULL. */
+/* What an undo has made of a path. */
 enum put {
     PUT_BACK,
     PUT_CLOSED,   /* for its owner alone: its access control list could not be set */
     PUT_FOR_GOOD, /* as PUT_BACK, and of what was there is no copy */
-    PUT_STAYS,
-    PUT_MISSED,
-    PUT_FULL, /* as PUT_MISSED, for lack of space on the disk */
+    PUT_STAYS,    /* it is not certainly the code's alone, or is tied to what is not */
+    PUT_MISSED,   /* it could not be read or put back */
+    PUT_FULL,     /* as PUT_MISSED, for lack of space on the disk */
 };
 static inline bool put_is_back(enum put put)
 {
@@ -203,6 +202,8 @@ static inline enum put put_missed(int error)
     return error == -ENOSPC || error == -EDQUOT ? PUT_FULL : PUT_MISSED;
 }
 typedef void (*put_fn)(void *arg, enum put put, const struct record *record);
+/* As states_look(), whatever inotify reports. missed: called for what has changed, with PUT_MISSED;
+ * or NULL. */
 void states_look_surely(struct keeper *keeper, put_fn missed, void *arg);
 /* The record's version was put at its path. */
 void states_see(struct keeper *keeper, struct record *record);

@@ -1,5 +1,6 @@
-/* Files by their paths below a directory: looks, reads, compares. Code can change all of it at
- * any moment, so each path is opened from the directory down without following a symlink. */
+/* Files by their paths below a directory: looks, reads, compares, and puts others in their place.
+ * Code can change all of it at any moment, so each path is opened from the directory down without
+ * following a symlink. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -74,7 +74,7 @@ class Descriptions(Case):
             for name in ("pandas-2.1.4", "numpy-1.26.4", "somebodys-1.0"):
                 (site / f"{name}.dist-info").mkdir(parents=True)
             text = self.instructions("--python", f"{directory}/bin/python")
-            self.assertIn(f"CPython {version} with numpy 1.26.4, pandas 2.1.4; its clock is in UTC.\n", text)
+            self.assertIn(f"CPython {version} with numpy 1.26.4, pandas 2.1.4; its clock is in UTC", text)
 
     def test_instructions_say_whether_packages_can_be_added(self):
         self.assertIn("install_package adds others from a directory of wheels.",
