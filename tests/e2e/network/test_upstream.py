@@ -346,6 +346,11 @@ print(found)""").text)
                 self.assertEqual(rows[1], "http: directly")
                 self.assertIn(words, rows[2])
         self.assertEqual(self.doctor("--allow-host", "far.example")[0], [])
+        _, done = self.doctor(HTTPS_PROXY=given, NO_PROXY="a," * 4096 + "http://u:word-4711@x")
+        self.assertIn(b"NO_PROXY has more than 8191 bytes", done.stderr)
+        _, done = self.doctor(HTTPS_PROXY=given, NO_PROXY="http://u:word-4711@x")
+        self.assertIn(b"an entry with a login matches nothing", done.stderr)
+        self.assertNotIn(b"4711", done.stdout + done.stderr)
 
     def test_config_notes_the_proxy_of_the_shell(self):
         given = self.upstream.url(TYPED)
