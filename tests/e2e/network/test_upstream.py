@@ -388,6 +388,13 @@ print(found)""").text)
                 server.python("1")
                 self.assertNotIn("4711", pathlib.Path(f"/proc/{server.pid}/cmdline").read_text("latin-1"))
 
+    def test_settings_show_no_password_of_a_list(self):
+        env = {"HOME": "/nonexistent", "PATH": os.environ["PATH"], "HTTPS_PROXY": self.upstream.url(), "NO_PROXY": "a.b, http://u:word-4711@x"}
+        for words in ((), ("--no-proxy", "a.b, http://u:word-4711@x")):
+            done = run_cli("doctor", "--effective", *words, env=env)
+            self.assertIn(b"a.b, http://", done.stdout)
+            self.assertNotIn(b"4711", done.stdout + done.stderr)
+
     def test_an_entry_of_a_client_never_has_the_password(self):
         done = run_cli("config", "--host", "cursor", "--", "--proxy", self.upstream.url(TYPED))
         self.assertEqual(done.returncode, 2)
