@@ -61,8 +61,9 @@ static void add(json_t *rows, const struct flag *flag, const char *value, const 
         *end = ' ';
     }
     (void)json_array_append_new(rows, json_pack("{s:s, s:o, s:s}", "name", flag->name, "value",
-                                                flag->is_url ? record_message(line, strlen(line))
-                                                             : rpc_text(line, strlen(line)),
+                                                flag->is_url || strstr(line, "://")
+                                                    ? record_message(line, strlen(line))
+                                                    : rpc_text(line, strlen(line)),
                                                 "source", source));
 }
 

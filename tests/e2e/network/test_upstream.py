@@ -346,6 +346,11 @@ print(found)""").text)
                 self.assertEqual(rows[1], "http: directly")
                 self.assertIn(words, rows[2])
         self.assertEqual(self.doctor("--allow-host", "far.example")[0], [])
+        _, done = self.doctor(HTTPS_PROXY=given, NO_PROXY="a," * 4096 + "http://u:word-4711@x")
+        self.assertIn(b"NO_PROXY has more than 8191 bytes", done.stderr)
+        _, done = self.doctor(HTTPS_PROXY=given, NO_PROXY="http://u:word-4711@x")
+        self.assertIn(b"an entry with a login matches nothing", done.stderr)
+        self.assertNotIn(b"4711", done.stdout + done.stderr)
 
     def test_config_notes_the_proxy_of_the_shell(self):
         given = self.upstream.url(TYPED)
@@ -382,6 +387,13 @@ print(found)""").text)
             with self.subTest(words), self.serve("far.example", flags=words, HTTPS_PROXY=self.upstream.url()) as server:
                 server.python("1")
                 self.assertNotIn("4711", pathlib.Path(f"/proc/{server.pid}/cmdline").read_text("latin-1"))
+
+    def test_settings_show_no_password_of_a_list(self):
+        env = {"HOME": "/nonexistent", "PATH": os.environ["PATH"], "HTTPS_PROXY": self.upstream.url(), "NO_PROXY": "a.b, http://u:word-4711@x"}
+        for words in ((), ("--no-proxy", "a.b, http://u:word-4711@x")):
+            done = run_cli("doctor", "--effective", *words, env=env)
+            self.assertIn(b"a.b, http://", done.stdout)
+            self.assertNotIn(b"4711", done.stdout + done.stderr)
 
     def test_an_entry_of_a_client_never_has_the_password(self):
         done = run_cli("config", "--host", "cursor", "--", "--proxy", self.upstream.url(TYPED))
