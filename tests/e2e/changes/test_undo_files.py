@@ -76,7 +76,7 @@ class UndoFiles:
                     self.assertEqual(server.python("os.abort()").status.kind, "crashed")
                 result = server.python("f.write('2'); f.flush(); print(open('a').read())", **(back or {}))
                 self.assert_prints(result, "02")
-                self.assertIn("con (sqlite3.Connection): b: open connections", result.text)
+                self.assertIn("con (sqlite3.Connection): b: connections to it from before", result.text)
 
     def test_three_cells_one_after_the_other(self):
         with self.server() as server:
