@@ -28,7 +28,7 @@ class Limits(Case):
     def test_a_table_of_200_megabytes_fits_by_default(self):
         """Its file in memory, its rows, and a checkpoint of them: about 1.5 GB."""
         with Server(command=[*COMMAND]) as server:
-            limit = re.search(r"(\d+) MiB of memory", server.initialize()["instructions"])
+            limit = re.search(r"(\d+) MiB of memory", str(server.request("tools/list")))
             if int(limit[1]) < 2048:
                 self.skipTest("memory: the machine has too little")
             self.assert_ok(server.python("line = '%d,%.6f,name-%d,' + ','.join(['x' * 20] * 8) + '\\n'\n"
