@@ -32,7 +32,7 @@ class Tolerance(Shared):
         self.assert_ok(self.server.python("kept = 'first'"))
         self.assert_ok(self.server.call("run_python", checkpoint="first"))
         self.assert_ok(self.server.python("kept = 'second'"))
-        self.assertIn("undo", self.server.call("run_python", undo=True).status.state)
+        self.assertIn("undid", self.server.call("run_python", undo=True).status.state)
         self.assert_prints(self.server.python("print(kept)"), "first")
         self.assert_ok(self.server.python("kept = 'third'"))
         self.assertIn('restore "first"', self.server.call("run_python", restore="first", code=None).status.state)

@@ -54,7 +54,8 @@ class Grants(Elicitations):
     def test_after_three_refusals_what_waits_already_is_not_asked_about(self):
         code = """import threading
 threads = [threading.Thread(target=stand.add) for _ in range(20)]
-threading.excepthook = lambda details: print(details.exc_value)
+numbers = iter(range(20))
+threading.excepthook = lambda details: print(next(numbers), details.exc_value)
 for thread in threads: thread.start()
 for thread in threads: thread.join()"""
         for kind in (AskingServer, ModernServer):
