@@ -35,7 +35,7 @@ class Tolerance(Shared):
         self.assertIn("undid", self.server.call("run_python", undo=True).status.state)
         self.assert_prints(self.server.python("print(kept)"), "first")
         self.assert_ok(self.server.python("kept = 'third'"))
-        self.assertIn('restore "first"', self.server.call("run_python", restore="first", code=None).status.state)
+        self.assertIn('restored "first"', self.server.call("run_python", restore="first", code=None).status.state)
         self.assertIn("reset", self.server.call("run_python", reset="true").status.state)
         self.assert_prints(self.server.python("print('kept' in globals())"), "False")
         for nothing in ({}, {"undo": False}, {"reset": "false"}, {"fresh": True}, {"restore": None}):
