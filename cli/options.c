@@ -441,6 +441,17 @@ static void take_rest(struct options *options, int argc, char **argv)
     }
 }
 
+/* What follows from several of them together. */
+static void resolve_settings(struct options *options)
+{
+    resolve_timeouts(options);
+    resolve_layers(options);
+    box_memory_fit(&options->spec, options->memory_given);
+    install_flags_resolve(options);
+    proxy_resolve(options);
+    ca_resolve(options);
+}
+
 void options_parse(int argc, char **argv, struct options *ret_options)
 {
     struct options *options = ret_options;
@@ -489,7 +500,7 @@ void options_parse(int argc, char **argv, struct options *ret_options)
         } else if (option == 'c') {
             options->code = optarg;
             break;
-        } else if (option == 'm') {
+        } else if (option == 'm' && optarg) {
             take_module(options, optarg);
             break;
         } else {
@@ -503,12 +514,7 @@ void options_parse(int argc, char **argv, struct options *ret_options)
     if (options->command == COMMAND_RECORD && !options->spec.workspace) {
         options->spec.cow = false; /* of the configuration, whose workspace is not taken */
     }
-    resolve_timeouts(options);
-    resolve_layers(options);
-    box_memory_fit(&options->spec, options->memory_given);
-    install_flags_resolve(options);
-    proxy_resolve(options);
-    ca_resolve(options);
+    resolve_settings(options);
     bool runs = !options->records.action || strcmp(options->records.action, "replay") == 0;
     if (runs) { /* records can be read although a directory is gone */
         resolve_mounts(options, config);

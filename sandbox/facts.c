@@ -319,8 +319,8 @@ unsigned box_facts(const struct box_spec *spec, const struct box_report *report,
 {
     struct facts all = {.entries = facts};
     struct fail fail = {};
-    defer_free struct python *python = calloc(1, sizeof *python);
-    defer_free struct plan *plan = calloc(1, sizeof *plan);
+    struct python *python = calloc(1, sizeof *python);
+    struct plan *plan = calloc(1, sizeof *plan);
     struct host_facts host;
     host_facts_read(spec, &host);
     add_kernel(&all);
@@ -330,6 +330,8 @@ unsigned box_facts(const struct box_spec *spec, const struct box_report *report,
         add_group(&all, &host, plan);
         plan_done(plan);
     }
+    free(plan);
+    free(python);
     add_workspace(&all, spec);
     add_undo(&all, spec, &host);
     add_changes(&all, spec);
@@ -380,8 +382,8 @@ void box_probe(const struct box_spec *spec, struct box_report *report)
 
 int box_plan_print(const struct box_spec *spec, struct buf *out, struct fail *ret_fail)
 {
-    defer_free struct python *python = calloc(1, sizeof *python);
-    defer_free struct plan *plan = calloc(1, sizeof *plan);
+    struct python *python = calloc(1, sizeof *python);
+    struct plan *plan = calloc(1, sizeof *plan);
     struct host_facts host;
     host_facts_read(spec, &host);
     int r = make_plan(spec, &host, python, plan, ret_fail);
@@ -389,5 +391,7 @@ int box_plan_print(const struct box_spec *spec, struct buf *out, struct fail *re
         r = plan_print(plan, out);
         plan_done(plan);
     }
+    free(plan);
+    free(python);
     return r;
 }

@@ -213,7 +213,7 @@ bool data_beside(const struct box_spec *spec, unsigned at, const char *path, cha
     size_t used = put_place(spec, &spec->mounts[at], /* whole= */ true, out, size);
     bool fits = *relative != '/' && used < size &&
                 (size_t)snprintf(out + used, size - used, "/%s", relative) < size - used;
-    out[0] = fits ? out[0] : '\0';
+    out[0] = (char)(fits ? out[0] : '\0');
     return true;
 }
 

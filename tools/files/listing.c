@@ -323,7 +323,7 @@ void not_found_start(struct not_found *lookup, struct tools *tools, char path[LI
         guess_said(lookup, guess);
     } else if (strchr(path, '\\')) {
         for (size_t i = 0; i <= lookup->end; i++) {
-            guess[i] = path[i] == '\\' ? '/' : path[i];
+            guess[i] = (char)(path[i] == '\\' ? '/' : path[i]);
         }
         guess_said(lookup, guess);
     } else {

@@ -142,13 +142,14 @@ struct run {
     void (*on_output)(void *arg, unsigned stream, const char *bytes, size_t size);
     void *arg;
     bool cancelled;
-    bool stop; /* by stop, or a call that gives up what the job does: undo, restore, reset: */
+    bool supplied;  /* --auto-install has checked the imports */
+    bool gives_up;  /* an undo that waits no longer for the state to be saved */
+    bool only_news; /* the result has no output but the news */
+    bool stop;      /* by stop, or a call that gives up what the job does: undo, restore, reset: */
     const char *given_up_by; /* which of them; NULL: of none */
     unsigned job;            /* the number of the job that it has become; 0: none */
     uint64_t job_limit_ms;   /* the longest time limit of a job, for advice; 0: none is needed */
-    bool supplied;           /* --auto-install has checked the imports */
     char doing[240];         /* what the run waits for; empty: nothing */
-    bool gives_up;           /* an undo that waits no longer for the state to be saved */
     unsigned cell;
     unsigned sent;       /* how many times, to an interpreter */
     uint64_t started_ns; /* later, by the time that the user was asked meanwhile: */
@@ -171,7 +172,6 @@ struct run {
     struct output errors;      /* stderr, where the streams are separate */
     struct output news;        /* of a job: both, whole lines, since the last result about it */
     struct buf line;           /* of a job: what was printed after them */
-    bool only_news;            /* the result has no output but the news */
     struct overflow *overflow; /* holds all output once that is too long to show; NULL: none */
     struct recording recording;
 };

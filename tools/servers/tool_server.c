@@ -450,7 +450,7 @@ static void list_tools(void *arg)
     server->calls.leave = false;
     server->found = json_object();
     server->pages = 0;
-    loop_timer_in(server->owner->loop, &server->listing, server->entry->start_s * 1000,
+    loop_timer_in(server->owner->loop, &server->listing, server->entry->start_s * 1000UL,
                   on_slow_list, server);
     ask_for_page(server, json_object());
 }

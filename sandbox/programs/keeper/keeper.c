@@ -72,9 +72,9 @@ void rows_add(struct rows *rows, const struct record *record, const struct versi
     }
     struct row row = {
         .path = strdup(record->path),
-        .sign = from->kind == KIND_NONE ? '+'
-                : to->kind == KIND_NONE ? '-'
-                                        : '~',
+        .sign = (char)(from->kind == KIND_NONE ? '+'
+                       : to->kind == KIND_NONE ? '-'
+                                               : '~'),
         .is_new_file = from->kind == KIND_NONE && to->kind == KIND_FILE && record->links < 2,
         .kind = hidden_directory ? KIND_DIRECTORY : to->kind,
         .links = record->links,
