@@ -59,6 +59,9 @@ class RealProxies(Case):
         return self.running("tinyproxy", "-d", "-c", str(file))
 
     def squid(self, login=False):
+        with open("/proc/self/uid_map", encoding="ascii") as maps:
+            if os.geteuid() == 0 and int(maps.read().split()[2]) == 1:
+                self.skipTest("root: squid changes its user, and this user namespace has no other")
         file, users = self.directory / "squid.conf", self.directory / "users"
         made = subprocess.run(["openssl", "passwd", "-apr1", PASSWORD], capture_output=True, text=True).stdout.strip()
         users.write_text(f"{USER}:{made}\n")
