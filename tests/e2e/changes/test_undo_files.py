@@ -353,8 +353,10 @@ class Directory(Present, UndoFiles, InDirectory):
         for name, owner in (("theirs", 65534), ("mine", None)):
             (self.dir / name).write_text(name)
             give_away(self.dir / name)
-            if owner:
-                os.chown(self.dir / name, owner, owner)
+            try:
+                os.chown(self.dir / name, owner or -1, owner or -1)
+            except OSError as error:
+                self.skipTest(f"root: there is no other owner here: {error.strerror}")
         with self.server() as server:
             self.assert_ok(server.python("x = 1"))
             for code in ("os.remove('theirs')", "os.rename('theirs', 'other')", "os.replace('mine', 'theirs')"):
