@@ -258,13 +258,13 @@ void process_free(struct box_session *session)
 /* A tag that no session has, for a new session or a branch. Returns 0 when there is none left. */
 static uint32_t new_tag(struct box *box, const struct box_session *parent)
 {
-    if (parent) {
-        for (uint32_t branch = 1; branch < WIRE_BRANCHES; branch++) {
-            uint32_t tag = WIRE_TAG_OF_SESSION(parent->tag) | branch << WIRE_BRANCH_SHIFT;
-            if (!list_find(box->sessions.list, at, at->tag == tag)) {
-                return tag;
-            }
+    for (uint32_t branch = 1; parent && branch < WIRE_BRANCHES; branch++) {
+        uint32_t tag = WIRE_TAG_OF_SESSION(parent->tag) | branch << WIRE_BRANCH_SHIFT;
+        if (!list_find(box->sessions.list, at, at->tag == tag)) {
+            return tag;
         }
+    }
+    if (parent) {
         return 0;
     }
     if (box->sessions.last_tag <= WIRE_TAG_LEAST) {

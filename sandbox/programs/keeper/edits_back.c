@@ -518,7 +518,7 @@ static bool spread(struct keeper *keeper, struct edit *edit)
     struct record *records[] = {record_get(keeper, edit->path),
                                 edit->moves ? record_get(keeper, edit->target) : NULL,
                                 git_record(keeper, edit_place(edit))};
-    enum { COUNT = sizeof records / sizeof *records };
+    enum { COUNT = sizeof records / sizeof(struct record *) };
     bool held = edit->fate != PUT_BACK || is_below_awaited(keeper, edit->path, /* held= */ true) ||
                 (edit->moves && is_below_awaited(keeper, edit->target, /* held= */ true));
     for (unsigned i = 0; i < COUNT; i++) {

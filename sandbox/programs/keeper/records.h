@@ -145,7 +145,7 @@ void *array_grow(void *list, size_t count, size_t *space, size_t size);
 #define array_add(to, ...)                                                                         \
     ({                                                                                             \
         __typeof__(to) to_ = (to);                                                                 \
-        void *grown_ = array_grow(to_->list, to_->count, &to_->space, sizeof *to_->list);          \
+        void *grown_ = array_grow(to_->list, to_->count, &to_->space, sizeof(typeof(*to_->list))); \
         if (grown_) {                                                                              \
             to_->list = grown_;                                                                    \
             to_->list[to_->count++] = (__VA_ARGS__);                                               \

@@ -301,9 +301,9 @@ static void move_goals(struct keeper *keeper, const char *from, const char *to)
     struct records carried = {}; /* are to be elsewhere */
     struct records_at at = {};
     for (struct record *record = NULL; (record = records_next(keeper, &at));) {
-        if (record->scratch.goal && apply_path_is_below(record->path, from)) {
-            (void)array_add(&carried, record);
-        } else if (apply_path_is_below(record->path, to)) {
+        bool goes = record->scratch.goal && apply_path_is_below(record->path, from);
+        (void)(goes && array_add(&carried, record));
+        if (!goes && apply_path_is_below(record->path, to)) {
             record->scratch.goal = NULL; /* nothing was there */
         }
     }

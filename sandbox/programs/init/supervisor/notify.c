@@ -188,7 +188,7 @@ static const struct notify_handler *find_handler(int number)
 {
     const struct notify_handler *const tables[] = {notify_handlers_of_files,
                                                    notify_handlers_of_tasks};
-    for (unsigned i = 0; i < sizeof tables / sizeof *tables; i++) {
+    for (unsigned i = 0; i < sizeof tables / sizeof(__typeof__(tables[0])); i++) {
         for (const struct notify_handler *at = tables[i]; at->handle; at++) {
             if (at->number == number) {
                 return at;
