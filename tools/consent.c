@@ -375,13 +375,15 @@ static void note_refusal(struct egress_consent *hosts, struct run *run)
 static void note_lookup(const struct box_spec *spec, struct run *run)
 {
     OWNED(buf_done) struct buf shown = BUF_EMPTY;
+    if (*run_fact(run, RUN_NETWORK)) {
+        return;
+    }
     (void)output_append_raw(&run->output, &shown);
     (void)output_append_raw(&run->errors, &shown);
     (void)buf_append_text(&shown, run_fact(run, RUN_TRACEBACK));
     const char *text = buf_bytes(&shown);
-    if (!*run_fact(run, RUN_NETWORK) &&
-        (memmem(text, buf_size(&shown), "getaddrinfo ENOTFOUND ", 22) ||
-         memmem(text, buf_size(&shown), "getaddrinfo EAI_AGAIN ", 22))) {
+    if (memmem(text, buf_size(&shown), "getaddrinfo ENOTFOUND ", 22) ||
+        memmem(text, buf_size(&shown), "getaddrinfo EAI_AGAIN ", 22)) {
         run_addf(
             run, RUN_NETWORK, "%s",
             spec->egress

@@ -39,21 +39,17 @@ static bool is_same(const struct change_record *gone, const struct change_record
            (gone->hash != 0 || S_ISDIR(gone->mode));
 }
 
+static int compare_to_path(const void *path, const void *record)
+{
+    return strcmp(path, (*(struct change_record *const *)record)->path);
+}
+
 /* The new record of this path, or NULL. */
 static struct change_record *find_new(const struct sides *sides, const char *path)
 {
-    size_t from = 0;
-    size_t to = sides->new_count;
-    while (from < to) {
-        size_t middle = from + (to - from) / 2;
-        int order = strcmp(sides->new[middle]->path, path);
-        if (order == 0) {
-            return sides->new[middle];
-        }
-        from = order < 0 ? middle + 1 : from;
-        to = order < 0 ? to : middle;
-    }
-    return NULL;
+    struct change_record **found = bsearch(path, sides->new, sides->new_count,
+                                           sizeof(struct change_record *), compare_to_path);
+    return found ? *found : NULL;
 }
 
 /* How many records, from this one on, lie below a directory (size bytes of its path) and are new
@@ -152,7 +148,7 @@ static size_t find_move(struct lines *lines, struct sides *sides, size_t first)
 int changes_text_moves(const struct changes_view *view, struct lines *lines)
 {
     size_t count = changes_count(view->records, view->size);
-    struct change_record **list = calloc(3 * count + 1, sizeof *list);
+    struct change_record **list = calloc(3 * count + 1, sizeof(struct change_record *));
     struct sides sides = {.gone = list, .new = list + count, .by_content = list + 2 * count};
     if (!list) {
         return -ENOMEM;
@@ -174,9 +170,9 @@ int changes_text_moves(const struct changes_view *view, struct lines *lines)
             sides.new[sides.new_count++] = record;
         }
     }
-    qsort(sides.gone, sides.gone_count, sizeof *sides.gone, compare_paths);
-    qsort(sides.new, sides.new_count, sizeof *sides.new, compare_paths);
-    qsort(sides.by_content, sides.new_count, sizeof *sides.by_content, compare_content);
+    qsort(sides.gone, sides.gone_count, sizeof(struct change_record *), compare_paths);
+    qsort(sides.new, sides.new_count, sizeof(struct change_record *), compare_paths);
+    qsort(sides.by_content, sides.new_count, sizeof(struct change_record *), compare_content);
     for (size_t i = 0; i < sides.gone_count;) {
         size_t moved = find_move(lines, &sides, i);
         i += moved > 0 ? moved : 1;
