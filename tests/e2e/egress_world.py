@@ -223,6 +223,12 @@ class World:
     def canary_taken(self):
         return [seen for server in self.canary for seen in server.seen]
 
+    def forget(self):
+        """Before a test: nobody has been asked or reached."""
+        for server in (self.web, self.other, *self.canary):
+            server.seen.clear()
+        self.names.asked.clear()
+
     def close(self):
         for path in ("/etc/resolv.conf", "/etc/hosts"):
             subprocess.run(["umount", path], capture_output=True)

@@ -44,9 +44,7 @@ class AllowHost(Case):
         need_userns()
         if not INSIDE:
             self.skipTest("netns: no network namespace for the test's own servers")
-        for server in (WORLD.web, WORLD.other, *WORLD.canary):
-            server.seen.clear()
-        WORLD.names.asked.clear()
+        WORLD.forget()
 
     def tearDown(self):
         if INSIDE:

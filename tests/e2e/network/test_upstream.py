@@ -56,9 +56,7 @@ class ThroughAProxy(Case):
         need_userns()
         if not INSIDE:
             self.skipTest("netns: no network namespace for the test's own servers")
-        for server in (WORLD.web, WORLD.other, *WORLD.canary):
-            server.seen.clear()
-        WORLD.names.asked.clear()
+        WORLD.forget()
         WORLD.names.names["proxy.office.example"] = [egress_world.PRIVATE]
         self.upstream = Upstream(egress_world.PRIVATE, hosts={"far.example": (egress_world.PUBLIC, 80)})
         self.addCleanup(self.upstream.close)
