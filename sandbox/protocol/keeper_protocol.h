@@ -86,6 +86,7 @@ struct wire_kept {
     uint32_t pending;   /* with --cow: changes that are not applied */
     uint32_t lost;      /* there were more changes than could be kept */
     uint32_t unseen;    /* not all files were checked before and after each call on the way */
+    uint32_t linked;    /* a file that stays was written to when it had other names */
     uint32_t left_out;  /* the workspace has directories that are never checked, such as .git */
     uint32_t too_many;  /* entries: no states of files are kept */
     uint32_t blind;     /* the workspace is written through and has too many: calls report what they

@@ -91,6 +91,7 @@ struct edits_outcome {
     bool lost;         /* something does not come, and nothing has taken its place */
     bool full;         /* something does not come for lack of space on the disk */
     unsigned given_up; /* edits that could not be carried out although it seemed so */
+    bool linked;       /* what stays was written to a file that had other names */
     bool returns;      /* what was carried out goes where it was: that takes no content away */
 };
 /* The version of nothing. */

@@ -780,6 +780,7 @@ static void carry_out_now(struct edits_outcome *outcome, struct edit *edit)
                    : edit->undone         ? go_forth(outcome, edit)
                                           : go_back(outcome, edit);
     edits_outcome_add(outcome, edit_place(edit), put);
+    outcome->linked |= put == PUT_STAYS && edit->writes && edit->links > 1;
     if (put_is_back(put)) {
         (void)array_add(&outcome->carried, edit);
     } else if (edit->fate == PUT_BACK) { /* somebody was quicker, or there is no space */

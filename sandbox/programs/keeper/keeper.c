@@ -437,6 +437,7 @@ static void switch_states(struct keeper *keeper, const struct wire_request *requ
     }
     telling.kept.lost = r & STATES_LOST;
     telling.kept.unseen = r & STATES_UNSEEN;
+    telling.kept.linked = r & STATES_LINKED && telling.kept.stays > 0;
     tell(&telling, request, r < 0 ? r : 0);
 }
 

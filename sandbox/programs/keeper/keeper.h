@@ -222,8 +222,9 @@ struct way_at {
 };
 bool way_next(const struct way *way, struct way_at *at);
 /* switch.c: puts the files back from one state to another. 0; STATES_LOST: more was changed than
- * can be kept; STATES_UNSEEN: or than was checked; -ENOENT: a state is unknown; or -ENOMEM. */
-enum { STATES_LOST = 1, STATES_UNSEEN = 2 };
+ * can be kept; STATES_UNSEEN: or than was checked; STATES_LINKED: of a file that stays, other names
+ * may have what code wrote; -ENOENT: a state is unknown; or -ENOMEM. */
+enum { STATES_LOST = 1, STATES_UNSEEN = 2, STATES_LINKED = 4 };
 int states_switch(struct keeper *keeper, const struct keep_switch *between, put_fn done, void *arg);
 /* The path is no longer what any call has made of it. */
 void states_foreign(struct keeper *keeper, struct record *record);

@@ -353,16 +353,25 @@ static int switch_edits(struct keeper *keeper, const struct way *way, put_fn don
     for (struct way_at at = {}; way_next(way, &at);) {
         set_goals(keeper, at.state, at.back);
     }
+    /* A list: what is added may make the record of a repository. */
+    size_t count = 0;
+    struct record **records = records_sorted(keeper, &count);
+    for (size_t i = 0; records && i < count; i++) {
+        const struct version *goal = records[i]->scratch.goal;
+        if (goal && !is_back(keeper, records[i]->path, goal)) {
+            edits_outcome_add(&outcome, records[i]->path, PUT_STAYS);
+        }
+    }
+    lost = lost || !records;
+    free(records);
     struct records_at at = {};
     for (struct record *record = NULL; (record = records_next(keeper, &at));) {
-        if (record->scratch.goal && !is_back(keeper, record->path, record->scratch.goal)) {
-            edits_outcome_add(&outcome, record->path, PUT_STAYS);
-        }
         record->scratch.goal = NULL;
     }
+    int linked = outcome.linked ? STATES_LINKED : 0;
     edits_outcome_tell(&outcome, done, arg);
     states_look_surely(keeper, NULL, NULL); /* what it has changed is nobody's */
-    return lost ? STATES_LOST : 0;
+    return (lost ? STATES_LOST : 0) | linked;
 }
 
 int states_switch(struct keeper *keeper, const struct keep_switch *between, put_fn done, void *arg)

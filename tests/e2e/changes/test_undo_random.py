@@ -7,6 +7,7 @@ changed it since; a path that is then not what it was must be named. The same se
 import os
 import random
 import re
+import shutil
 import stat
 import unittest
 
@@ -15,6 +16,7 @@ from undoing import LOOK, InDirectory, InMemory, WithCow
 
 SEED = int(os.environ.get("SANDPIPER_TEST_SEED", "0"))
 SEEDS = range(SEED, SEED + int(os.environ.get("SANDPIPER_TEST_SEQUENCES", "3")))
+FIRST = 3  # calls that fill the workspace before the first that the model sees
 CALLS = 24
 STEPS = 3
 NAMES = ("a", "b", "line\nbreak", "d", "d/x", "d/e", "d/e/y", "f", "f/z", ".hidden")
@@ -79,7 +81,7 @@ class World:
     """What each path is: the number of a version; 0: never seen."""
 
     def __init__(self):
-        self.now, self.versions, self.seen = {}, [None], {}
+        self.now, self.versions, self.seen, self.links = {}, [None], {}, set()
 
     def take(self, found):
         """Something has changed the files to what is found. Returns the steps."""
@@ -87,8 +89,16 @@ class World:
         for path in sorted({*self.seen, *found}):
             if self.seen.get(path) != found.get(path):
                 steps.append((path, self.now.get(path, 0), self.change(path, found.get(path))))
-        self.seen = found
+        self.see(found)
         return steps
+
+    def see(self, found):
+        """Names that have been equal may have been one file: (name, other)."""
+        self.seen, alike = found, {}
+        for path, version in found.items():
+            if stat.S_ISREG(version[0]):
+                alike.setdefault(what(version), []).append(path)
+        self.links |= {(one, other) for names in alike.values() for one in names for other in names if one != other}
 
     def change(self, path, found):
         self.versions.append(found)
@@ -161,10 +171,12 @@ class UndoRandom:
             holds = below and stat.S_ISDIR(is_now[0])  # a directory that has come with what is in it
             if is_now[:3] != wanted[:3] and is_now[:3] != what(to.found.get(path))[:3] and not holds:
                 # Itself, or a directory above, which has come with what is in it.
-                name = "|".join(re.escape(at.decode().replace("\n", "\\n")) for at in (path, *(at for at in above if at in goal)))
+                links = [other for one, other in world.links if one == path and " (nor other names of these files, hard links)" in text]
+                names = (path, *links, *(at for at in above if at in goal))
+                name = "|".join(re.escape(at.decode().replace("\n", "\\n")) for at in names)
                 named = re.search(rf"(?:not reverted[^:]*|cannot revert): (?:(?:.*\W)?(?:{name})\W|.* and \d+ more)", text)
                 self.assertTrue(named, f"{type(self).__name__}, seed {self.seed}: {path} is {is_now}, not {wanted}; {text}")
-        world.seen = found
+        world.see(found)
 
     def call(self, server, world, session, choice, number):
         way = choice.choice((None, None, None, "undo", "undo", "p", "q"))
@@ -199,6 +211,8 @@ class UndoRandom:
         self.seed = seed
         choice, world = random.Random(seed), World()
         sessions = [Session("one"), Session("two")]
+        for number in range(CALLS, CALLS + FIRST):
+            server.python(self.cell(choice, number), branch=True)
         world.take(self.found(server))
         for number in range(CALLS):
             kind = choice.choice(("call",) * 8 + ("tool", "branch"))
@@ -215,6 +229,9 @@ class UndoRandom:
         for seed in SEEDS:
             with self.subTest(seed=seed), self.server() as server:
                 self.play(server, seed)
+            for name in os.listdir(self.dir) if hasattr(self, "dir") else ():  # the next seed does not depend on this one
+                path = self.dir / name
+                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
 
 @once

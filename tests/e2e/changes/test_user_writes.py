@@ -667,6 +667,19 @@ class Undo(WrittenThrough):
             for name in ("a", "b"):
                 self.assertRegex(line, rf"not reverted[^:]*: (?:.*\W)?{name}\b")
 
+    def test_a_name_of_two_that_somebody_else_has_taken_since(self):
+        """What the call wrote is then where nobody looks for it: under the file's other name."""
+        self.own("a", "as it was")
+        os.link(self.dir / "a", self.dir / "b")
+        with self.start() as server:
+            self.assert_ok(server.python("x = 1"))
+            self.assert_ok(server.python("open('b', 'w').write('second')"))
+            self.own("fresh", "user")
+            os.rename(self.dir / "fresh", self.dir / "b")
+            line = self.undo(server)
+            self.assertEqual((self.read("a"), self.read("b")), ("second", "user"), line)
+            self.assertIn("not reverted, also changed by others: b (nor other names of these files, hard links)", line)
+
     MERGE = "with open('d/x') as f: text = f.read()\nimport os; os.remove('d/x'); open('merged', 'w').write('all: ' + text)"
 
     def test_what_cannot_come_keeps_what_came_of_it(self):
