@@ -63,6 +63,7 @@ enum {
     WIRE_KEPT_CLOSED = 'c', /* the same, but for its owner alone */
     WIRE_KEPT_GONE = 'g',   /* is what it was: nothing */
     WIRE_KEPT_STAYS = 's',  /* something else has changed it since */
+    WIRE_KEPT_LINKED = 'l', /* as WIRE_KEPT_STAYS, under other names of the file */
     WIRE_KEPT_MISSED = 'm', /* no copy was kept, or it could not be written */
     WIRE_KEPT_FULL = 'n',   /* there was no space on the disk for it, and so nothing was put back */
     WIRE_KEPT_UNKEPT = 'u', /* changed, and too large for a copy */
@@ -77,6 +78,7 @@ struct wire_kept {
     uint32_t closed;
     uint32_t gone;
     uint32_t stays;
+    uint32_t linked;
     uint32_t missed;
     uint32_t full; /* then the files are in the state from which the switch was to lead */
     uint32_t unkept;
@@ -86,7 +88,6 @@ struct wire_kept {
     uint32_t pending;   /* with --cow: changes that are not applied */
     uint32_t lost;      /* there were more changes than could be kept */
     uint32_t unseen;    /* not all files were checked before and after each call on the way */
-    uint32_t linked;    /* a file that stays was written to when it had other names */
     uint32_t left_out;  /* the workspace has directories that are never checked, such as .git */
     uint32_t too_many;  /* entries: no states of files are kept */
     uint32_t blind;     /* the workspace is written through and has too many: calls report what they

@@ -419,8 +419,8 @@ static void session_switched(void *arg, const struct wire_reply *reply, int fds[
                     box_states_unseen(box) ? "not reverted, may be the user's or a program's: "
                                            : "not reverted, also changed by others: ",
                     WIRE_KEPT_STAYS, kept->stays, &text);
-        (void)buf_append_text(&back,
-                              kept->linked ? " (nor other names of these files, hard links)" : "");
+        append_kind(&back, "not reverted under other names (hard links) of: ", WIRE_KEPT_LINKED,
+                    kept->linked, &text);
         append_kind(&back, "cannot revert: ", WIRE_KEPT_MISSED, kept->missed, &text);
         if (kept->lost) {
             (void)buf_append_text(&back, buf_size(&back) ? ", " : "");

@@ -365,6 +365,17 @@ static void take_first_content(struct keeper *keeper, const struct state *state,
     }
 }
 
+/* Whether the edit writes to a file that has other names, also from before the call. */
+static bool writes_to_others(const struct state *state, const struct edit *edit)
+{
+    bool made = false;
+    for (size_t i = 0; i < state->edits.count; i++) {
+        const struct edit *other = state->edits.list[i];
+        made = made || (other->linked && strcmp(other->path, edit->path) == 0);
+    }
+    return edit->writes && edit->links > 1 && !made;
+}
+
 /* source: of a hard link, "" where it is not known */
 static void touch_content(struct keeper *keeper, struct state *state, uint32_t op, const char *path,
                           const char *source)
@@ -387,8 +398,8 @@ static void touch_content(struct keeper *keeper, struct state *state, uint32_t o
     }
     /* What is in a file that has other names is still there under those; and to remove a directory
      * fails where it is not empty, or with unlink(2). */
-    bool apart =
-        (writes && before && before->linked) || (op == WIRE_TOUCH_REMOVE && S_ISDIR(facts.mode));
+    bool apart = (before && (writes ? before->linked : writes_to_others(state, before))) ||
+                 (op == WIRE_TOUCH_REMOVE && S_ISDIR(facts.mode));
     bool goes_on = before && edit_goes_on(before, op, &facts) && !apart;
     if ((op == WIRE_TOUCH_ATTRIBUTE || op == WIRE_TOUCH_REMOVE) && S_ISDIR(facts.mode)) {
         resolve_below(keeper, state, path); /* nobody may be able to look into it afterwards */

@@ -91,7 +91,6 @@ struct edits_outcome {
     bool lost;         /* something does not come, and nothing has taken its place */
     bool full;         /* something does not come for lack of space on the disk */
     unsigned given_up; /* edits that could not be carried out although it seemed so */
-    bool linked;       /* what stays was written to a file that had other names */
     bool returns;      /* what was carried out goes where it was: that takes no content away */
 };
 /* The version of nothing. */
@@ -99,8 +98,6 @@ struct version *edits_none(void);
 /* Takes the edits back, or repeats them, and adds what has become of each path. */
 void edits_switch(struct edits_outcome *outcome);
 void edits_outcome_add(struct edits_outcome *outcome, const char *path, enum put put);
-/* Reports each path once, and frees the outcome. */
-void edits_outcome_tell(struct edits_outcome *outcome, put_fn done, void *arg);
 /* Moves the edits before those of another state. Returns whether there was memory. */
 bool edits_prepend(struct keeper *keeper, struct edits *edits, struct edits *to);
 void edits_drop(struct keeper *keeper, struct edits *edits);

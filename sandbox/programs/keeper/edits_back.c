@@ -608,24 +608,6 @@ void edits_outcome_add(struct edits_outcome *outcome, const char *path, enum put
     }
 }
 
-void edits_outcome_tell(struct edits_outcome *outcome, put_fn done, void *arg)
-{
-    for (size_t i = 0; i < outcome->records.count; i++) {
-        struct record *record = outcome->records.list[i];
-        enum put put = (enum put)(record->scratch.mark - 1);
-        struct apply_facts facts = place_facts(outcome->keeper->work_fd, record->path);
-        /* What came and went in between is not worth a name. */
-        if (!put_is_back(put) || !apply_facts_alike(&facts, &record->found)) {
-            done(arg, put, record);
-        }
-        record->scratch.mark = 0;
-    }
-    free(outcome->carried.list);
-    free(outcome->removals.list);
-    free(outcome->records.list);
-    *outcome = (struct edits_outcome){};
-}
-
 /* --- one edit --- */
 
 /* The version is at path now. */
@@ -722,6 +704,13 @@ static enum put move(struct keeper *keeper, const char *from, const char *to, st
     return PUT_BACK;
 }
 
+/* Whether code wrote to the file by one of its names, and what is there is another file. */
+static bool is_apart(const struct edits_outcome *outcome, const struct edit *edit)
+{
+    return edit->writes && edit->links > 1 &&
+           place_facts(outcome->keeper->work_fd, edit->path).inode != edit->inode;
+}
+
 static enum put go_back(const struct edits_outcome *outcome, struct edit *edit)
 {
     struct keeper *keeper = outcome->keeper;
@@ -776,11 +765,14 @@ static void put_back(struct edits_outcome *outcome)
 
 static void carry_out_now(struct edits_outcome *outcome, struct edit *edit)
 {
+    struct record *record = is_apart(outcome, edit) ? mention(outcome, edit->path) : NULL;
+    if (record) {
+        record->scratch.linked = true;
+    }
     enum put put = edit->fate != PUT_BACK ? edit->fate
                    : edit->undone         ? go_forth(outcome, edit)
                                           : go_back(outcome, edit);
     edits_outcome_add(outcome, edit_place(edit), put);
-    outcome->linked |= put == PUT_STAYS && edit->writes && edit->links > 1;
     if (put_is_back(put)) {
         (void)array_add(&outcome->carried, edit);
     } else if (edit->fate == PUT_BACK) { /* somebody was quicker, or there is no space */

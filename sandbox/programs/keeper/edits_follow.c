@@ -573,7 +573,7 @@ static void join_content(struct keeper *keeper, const struct edits *edits, struc
 {
     struct edit **before = edit_before(keeper, edits, edit->path);
     struct edit *first = before ? *before : NULL;
-    bool in_place = edit->writes && edit->links > 1;
+    bool in_place = first && (edit->writes || first->writes) && edit->links > 1;
     if (!first || first->active || edit->active || first->unsure || edit->unsure || first->moves ||
         first->held || first->linked || in_place || first->to != edit->from ||
         (first->to->kind != KIND_FILE && first->to->kind != KIND_LINK)) {

@@ -385,6 +385,10 @@ static void tell_put(void *arg, enum put put, const struct record *record)
         tell_name(telling, WIRE_KEPT_UNKEPT, record->path, &telling->kept.unkept);
     }
     telling->kept.applied += put_is_back(put) && record->cow.applied;
+    if (put == PUT_LINKED) {
+        tell_name(telling, WIRE_KEPT_LINKED, record->path, &telling->kept.linked);
+        return;
+    }
     if (put == PUT_STAYS) {
         tell_name(telling, WIRE_KEPT_STAYS, record->path, &telling->kept.stays);
     } else if (put == PUT_MISSED) {
@@ -437,7 +441,6 @@ static void switch_states(struct keeper *keeper, const struct wire_request *requ
     }
     telling.kept.lost = r & STATES_LOST;
     telling.kept.unseen = r & STATES_UNSEEN;
-    telling.kept.linked = r & STATES_LINKED && telling.kept.stays > 0;
     tell(&telling, request, r < 0 ? r : 0);
 }
 

@@ -192,6 +192,7 @@ enum put {
     PUT_STAYS,    /* it is not certainly the code's alone, or is tied to what is not */
     PUT_MISSED,   /* it could not be read or put back */
     PUT_FULL,     /* as PUT_MISSED, for lack of space on the disk */
+    PUT_LINKED,   /* what was written stays under other names of the file */
 };
 static inline bool put_is_back(enum put put)
 {
@@ -222,9 +223,8 @@ struct way_at {
 };
 bool way_next(const struct way *way, struct way_at *at);
 /* switch.c: puts the files back from one state to another. 0; STATES_LOST: more was changed than
- * can be kept; STATES_UNSEEN: or than was checked; STATES_LINKED: of a file that stays, other names
- * may have what code wrote; -ENOENT: a state is unknown; or -ENOMEM. */
-enum { STATES_LOST = 1, STATES_UNSEEN = 2, STATES_LINKED = 4 };
+ * can be kept; STATES_UNSEEN: or than was checked; -ENOENT: a state is unknown; or -ENOMEM. */
+enum { STATES_LOST = 1, STATES_UNSEEN = 2 };
 int states_switch(struct keeper *keeper, const struct keep_switch *between, put_fn done, void *arg);
 /* The path is no longer what any call has made of it. */
 void states_foreign(struct keeper *keeper, struct record *record);

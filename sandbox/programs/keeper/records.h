@@ -82,6 +82,7 @@ struct record {
         char *moved_from; /* the name that holds the goal's file meanwhile, or NULL */
         unsigned mark;
         bool held;
+        bool linked; /* what was written stays under other names of the file */
         bool awaits; /* some edit brings content to the name, or moves something from it */
         int error;
     } scratch; /* each for the function that sets it */

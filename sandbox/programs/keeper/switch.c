@@ -339,6 +339,29 @@ static void set_goals(struct keeper *keeper, const struct state *state, bool bac
     }
 }
 
+/* Reports each path once, and frees the outcome. */
+static void outcome_tell(struct edits_outcome *outcome, put_fn done, void *arg)
+{
+    for (size_t i = 0; i < outcome->records.count; i++) {
+        struct record *record = outcome->records.list[i];
+        enum put put = (enum put)(record->scratch.mark - 1);
+        struct apply_facts facts = place_facts(outcome->keeper->work_fd, record->path);
+        if (record->scratch.linked) {
+            done(arg, PUT_LINKED, record);
+            record->scratch.linked = false;
+        }
+        /* What came and went in between is not worth a name. */
+        if (!put_is_back(put) || !apply_facts_alike(&facts, &record->found)) {
+            done(arg, put, record);
+        }
+        record->scratch.mark = 0;
+    }
+    free(outcome->carried.list);
+    free(outcome->removals.list);
+    free(outcome->records.list);
+    *outcome = (struct edits_outcome){};
+}
+
 /* As states_switch(). At its end names what is not what it was: what scans have found and edits
  * have not brought back, because programs that the calls started have changed it, other languages'
  * libraries, or the user; and what edits could not bring back earlier. */
@@ -368,10 +391,9 @@ static int switch_edits(struct keeper *keeper, const struct way *way, put_fn don
     for (struct record *record = NULL; (record = records_next(keeper, &at));) {
         record->scratch.goal = NULL;
     }
-    int linked = outcome.linked ? STATES_LINKED : 0;
-    edits_outcome_tell(&outcome, done, arg);
+    outcome_tell(&outcome, done, arg);
     states_look_surely(keeper, NULL, NULL); /* what it has changed is nobody's */
-    return (lost ? STATES_LOST : 0) | linked;
+    return lost ? STATES_LOST : 0;
 }
 
 int states_switch(struct keeper *keeper, const struct keep_switch *between, put_fn done, void *arg)

@@ -130,6 +130,9 @@ class UndoRandom:
             lines.append(f"with contextlib.suppress(OSError, shutil.Error): {line}")
         return BEGIN + "\n".join([f"x = {number}", *lines, ""])
 
+    def pattern(self, paths):
+        return "|".join(re.escape(at.decode().replace("\n", "\\n")) for at in paths) or "(?!)"
+
     def check_back(self, world, left, to, found, text):
         """left: the state before. found: the files now."""
         goal, ideal = {}, {}
@@ -171,10 +174,14 @@ class UndoRandom:
             holds = below and stat.S_ISDIR(is_now[0])  # a directory that has come with what is in it
             if is_now[:3] != wanted[:3] and is_now[:3] != what(to.found.get(path))[:3] and not holds:
                 # Itself, or a directory above, which has come with what is in it.
-                links = [other for one, other in world.links if one == path and " (nor other names of these files, hard links)" in text]
-                names = (path, *links, *(at for at in above if at in goal))
-                name = "|".join(re.escape(at.decode().replace("\n", "\\n")) for at in names)
-                named = re.search(rf"(?:not reverted[^:]*|cannot revert): (?:(?:.*\W)?(?:{name})\W|.* and \d+ more)", text)
+                # Or what it is to be is below a directory that has moved and stays.
+                name = os.path.basename(path)
+                moved = [other for other in found if os.path.basename(other) == name and what(found[other])[:3] == wanted[:3]]
+                parts = [other[:at] for other in moved for at in range(len(other)) if other[at:at + 1] == b"/"]
+                links = self.pattern(other for one, other in world.links if one == path)
+                names = self.pattern([path, *parts, *(at for at in above if at in goal)])
+                named = (re.search(rf"(?:not reverted[^:]*|cannot revert): (?:(?:.*\W)?(?:{names})\W|.* and \d+ more)", text) or
+                         re.search(rf"not reverted under other names \(hard links\) of: (?:.*\W)?(?:{links})\W", text))
                 self.assertTrue(named, f"{type(self).__name__}, seed {self.seed}: {path} is {is_now}, not {wanted}; {text}")
         world.see(found)
 

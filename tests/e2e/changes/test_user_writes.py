@@ -667,6 +667,32 @@ class Undo(WrittenThrough):
             for name in ("a", "b"):
                 self.assertRegex(line, rf"not reverted[^:]*: (?:.*\W)?{name}\b")
 
+    def test_a_file_of_two_names_and_its_time_or_mode(self):
+        for code in ("os.utime('b', (1, 1))", "os.chmod('b', 0o600)", "os.rename('b', 'c')"):
+            with self.subTest(code=code):
+                self.own("a", "as it was")
+                os.link(self.dir / "a", self.dir / "b")
+                with self.start() as server:
+                    self.assert_ok(server.python("x = 1"))
+                    self.assert_ok(server.python(f"import os; open('b', 'w').write('second'); {code}"))
+                    line = self.undo(server)
+                self.assertEqual((self.read("a"), self.read("b")), ("as it was",) * 2, line)
+                self.assertNotIn("not reverted", line)
+                os.remove(self.dir / "b")
+
+    def test_a_name_of_two_that_code_has_taken_since(self):
+        for code in ("os.remove('b')", "open('c', 'w').write('third'); os.replace('c', 'b')"):
+            with self.subTest(code=code):
+                self.own("a", "as it was")
+                os.link(self.dir / "a", self.dir / "b")
+                with self.start() as server:
+                    self.assert_ok(server.python("x = 1"))
+                    self.assert_ok(server.python(f"import os; open('b', 'w').write('second'); {code}"))
+                    line = self.undo(server)
+                self.assertEqual((self.read("a"), self.read("b")), ("second", "as it was"), line)
+                self.assertIn("files back: b, not reverted under other names (hard links) of: b |", line)
+                os.remove(self.dir / "b")
+
     def test_a_name_of_two_that_somebody_else_has_taken_since(self):
         """What the call wrote is then where nobody looks for it: under the file's other name."""
         self.own("a", "as it was")
@@ -678,7 +704,7 @@ class Undo(WrittenThrough):
             os.rename(self.dir / "fresh", self.dir / "b")
             line = self.undo(server)
             self.assertEqual((self.read("a"), self.read("b")), ("second", "user"), line)
-            self.assertIn("not reverted, also changed by others: b (nor other names of these files, hard links)", line)
+            self.assertIn("not reverted, also changed by others: b, not reverted under other names (hard links) of: b |", line)
 
     MERGE = "with open('d/x') as f: text = f.read()\nimport os; os.remove('d/x'); open('merged', 'w').write('all: ' + text)"
 
