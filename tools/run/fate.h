@@ -24,7 +24,7 @@ struct fate_facts {
     bool cancelled;   /* by the client */
     bool stopped;     /* as a job, by the model */
     bool began;       /* its code was sent to the interpreter */
-    bool unread;      /* but the interpreter exited before it began with that code */
+    bool unread;      /* the interpreter exited, and its code has not begun: once */
     bool interrupted; /* the interpreter was interrupted because of it, and not killed since */
     bool killed;      /* the interpreter was killed because of it */
 

@@ -151,6 +151,7 @@ struct run {
     uint64_t job_limit_ms;   /* the longest time limit of a job, for advice; 0: none is needed */
     char doing[240];         /* what the run waits for; empty: nothing */
     unsigned cell;
+    unsigned starts;     /* of interpreters for it */
     unsigned sent;       /* how many times, to an interpreter */
     uint64_t started_ns; /* later, by the time that the user was asked meanwhile: */
     struct {

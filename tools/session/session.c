@@ -209,8 +209,10 @@ struct fate_facts session_facts(const struct session *session, enum fate_event e
 {
     const struct run *run = session->current;
     enum session_state state = session->state;
-    /* Sent once more, and not twice: it could be what ends the interpreter. */
-    bool unread = run && state == SESSION_RUNNING && !session->begun && run->sent == 1;
+    /* Sent once more, and not twice: it could be what ends the interpreter. A start may have had no
+     * process or no memory, which code uses up for others. */
+    bool unread = run && ((state == SESSION_RUNNING && !session->begun && run->sent == 1) ||
+                          (state == SESSION_OPENING && run->starts == 1));
     return (struct fate_facts){
         .event = event,
         .has_run = run != NULL,

@@ -422,6 +422,9 @@ static void session_box_ready(void *arg, struct box *box, const struct fail *why
     int r = -ENOENT;
     if (box) {
         session_enter(session, SESSION_OPENING);
+        if (session->current) {
+            session->current->starts++;
+        }
         r = box_session_open(box, &options, &session->guest, &fail);
     }
     if (r < 0) {
@@ -450,7 +453,7 @@ bool session_branch_waits(const struct session *session)
 void session_start(struct session *session)
 {
     struct session *parent = session_parent(session);
-    if (parent) {
+    if (parent && session->current->starts == 0) {
         session->cell = parent->cell++; /* its source is the session's too */
     }
     if (parent && session_runs(parent) && session_has_variables(parent) &&

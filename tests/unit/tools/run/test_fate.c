@@ -178,6 +178,9 @@ static void a_run_that_has_not_begun_waits(void **)
          REPORT_VARIABLES_LOST},
         {{FATE_ENDED, .had_state = true, .end = &by_signal}, REPORT_VARIABLES_LOST},
         {{FATE_ENDED, .end = &by_signal}, REPORT_NOTHING},
+        {{FATE_ENDED, .has_run = true, .unread = true, .end = &by_exit}, REPORT_NOTHING},
+        {{FATE_ENDED, .has_run = true, .unread = true, .branch = true, .end = &by_us},
+         REPORT_NOTHING},
         {{FATE_ENDED, .has_run = true, .closing = true, .end = &by_us}, REPORT_NOTHING},
         {{FATE_SLOW, .end = &by_us}, REPORT_NOTHING},
     };
