@@ -4,7 +4,6 @@
 #include "base/fail.h"
 #include "cli/flags.h"
 #include "tools/install/install_request.h"
-#include "tools/install/requirement.h"
 
 void install_take_words(struct options *options, const struct flag *flag, const char *value)
 {

@@ -5,7 +5,7 @@
 #include "bridge/format.h"
 #include "record/record.h"
 #include "sandbox/sandbox.h"
-#include "tools/install/install_config.h"
+#include "tools/install/install_request.h"
 #include "tools/servers/grants.h"
 #include "tools/tools.h"
 

@@ -16,7 +16,7 @@
 #include "base/loop.h"
 #include "base/own.h"
 #include "base/path.h"
-#include "sandbox/host/command.h"
+#include "sandbox/host/host_facts.h"
 #include "sandbox/policy/filter.h"
 #include "sandbox/programs/program.h"
 #include "sandbox/protocol/apply_journal.h"

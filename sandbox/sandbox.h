@@ -2,7 +2,6 @@
 #include "sandbox/box.h"
 #include "sandbox/checkpoint_policy.h"
 #include "sandbox/egress/box_egress.h"
-#include "sandbox/egress/egress_try.h"
 #include "sandbox/egress/policy.h"
 #include "sandbox/egress/upstream.h"
 #include "sandbox/helpers.h"

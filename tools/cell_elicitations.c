@@ -1,11 +1,10 @@
-#include "tools/cell_elicitations.h"
+#include "tools/consent.h"
 
 #include "base/limits.h"
 #include "base/list.h"
 #include "base/own.h"
 #include "rpc/call.h"
 #include "tools/box/tool.h"
-#include "tools/consent.h"
 #include "tools/jobs/jobs.h"
 #include "tools/session/session.h"
 

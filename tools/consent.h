@@ -1,11 +1,14 @@
 #pragma once
 #include <jansson.h>
 
+#include "base/loop.h"
 #include "sandbox/sandbox.h"
 #include "tools/run/run.h"
+#include "tools/servers/tool_calls.h"
 
 struct record;
 struct rpc_call;
+struct tools;
 
 /* Asks the user, through the client, before a tool goes beyond the sandbox. Remembers what was
  * allowed as long as the process lives. Asks again for what was refused, since users change their
@@ -55,8 +58,6 @@ void consents_done(struct consents *consents);
  * call begins. Asking while the code waits for its connection would be more direct, but clients of
  * MCP 2026-07-28 can only be asked by ending the call, and code that ran cannot be run again. */
 
-struct tools;
-
 enum {
     HOSTS_WANTED = 8,
     HOSTS_ASKED = 3 /* at once: the user must read each */,
@@ -90,3 +91,26 @@ bool egress_consent_hold(struct tools *tools, struct rpc_call *call, const json_
 /* Writes what the result of a run must report about hosts. call: that gets it; NULL: a later one.
  */
 void egress_consent_note(struct tools *tools, const struct rpc_call *call, struct run *run);
+
+/* --tools: asks the user, through the client, what a cell waits for: whether a call of a tool may
+ * leave, and what a tool server wants to know. One at a time. Clients of MCP 2026-07-28 can be
+ * asked only by ending the call, and code that ran cannot be run again: the cell becomes a job that
+ * waits, and the call that the client makes again with the user's response waits for that job. */
+
+/* Starts zeroed. */
+struct cell_elicitations {
+    struct cell_asker asker;
+    struct cell_elicitation *list; /* in their order */
+    struct cell_elicitation *now;  /* that is being asked through call; NULL: none is */
+    struct rpc_call *call;
+    unsigned asked; /* so far: numbers them */
+    struct loop_task next;
+};
+
+/* A call waits for a job. */
+void cell_elicitations_call_waits(struct tools *tools, const struct run *run);
+/* A call about the task of a run, which may have responses of the user's. */
+void cell_elicitations_polled(struct tools *tools, const struct run *run, struct rpc_call *call);
+
+void cell_elicitations_init(struct tools *tools);
+void cell_elicitations_done(struct tools *tools);

@@ -14,7 +14,7 @@
 #include "tools/content/app_view.h"
 #include "tools/content/mounts.h"
 #include "tools/install/install.h"
-#include "tools/install/requirement.h"
+#include "tools/install/install_request.h"
 #include "tools/servers/grants.h"
 
 /* Space in a tool's description for what the flags decide: the whole may have 1,024 characters. */

@@ -13,7 +13,7 @@
 #include "tools/consent.h"
 #include "tools/content/content.h"
 #include "tools/install/install.h"
-#include "tools/install/requirement.h"
+#include "tools/install/install_request.h"
 #include "tools/session/session.h"
 
 /* Connects an install with its call, from the user's approval on. */

@@ -11,7 +11,6 @@
 #include "rpc/call.h"
 #include "schema/schema.h"
 #include "tools/box/tool.h"
-#include "tools/cell_elicitations.h"
 #include "tools/consent.h"
 #include "tools/content/app_view.h"
 #include "tools/content/content.h"

@@ -21,7 +21,7 @@ SITES = ("site-packages", "dist-packages")
 DOWNLOADS = ("install", "download", "wheel")
 ARCHIVES = (".whl", ".zip", ".tar", ".gz", ".tgz", ".bz2", ".tbz", ".xz", ".txz")
 UPGRADES = {"-U", "--upgrade", "--force-reinstall", "-I", "--ignore-installed", "-t", "--target"}
-FILES = (".txt", ".in", ".toml", ".cfg", ".ini", ".lock", ".yml", ".yaml", ".json", ".py")  # as in requirement.c
+FILES = (".txt", ".in", ".toml", ".cfg", ".ini", ".lock", ".yml", ".yaml", ".json", ".py")  # as in install_request.c
 WITH_VALUE = ("-r", "-c", "-i", "-t", "--requirement", "--constraint", "--index-url", "--extra-index-url", "--target")
 
 

@@ -86,7 +86,7 @@ struct box_role {
     void (*pair_made)(struct box *box, const struct wire_reply *reply, int fds[WIRE_FDS]);
 };
 
-/* A process that builds itself a root by a plan, launch/child.h. */
+/* A process that builds itself a root by a plan, launch/launch.h. */
 struct launched {
     pid_t pid; /* 0: none */
     int pidfd;

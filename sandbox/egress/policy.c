@@ -7,8 +7,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "sandbox/egress/proxy_protocol.h"
-
 enum { LABEL_MOST = 63, PORT_DIGITS = 5 };
 
 static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};

@@ -16,7 +16,7 @@
 #include "base/own.h"
 #include "base/parse.h"
 #include "base/path.h"
-#include "sandbox/host/command.h"
+#include "sandbox/host/host_facts.h"
 #include "sandbox/trust/trust.h"
 #include "sandbox/types.h"
 

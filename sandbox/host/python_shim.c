@@ -11,7 +11,7 @@
 #include "base/fd.h"
 #include "base/own.h"
 #include "base/path.h"
-#include "sandbox/host/command.h"
+#include "sandbox/host/host_facts.h"
 #include "sandbox/host/python.h"
 #include "sandbox/trust/trust.h"
 

@@ -2,7 +2,7 @@
  * plan's order. The first failure is reported as one struct fail and ends the process. No heap, no
  * stdio but snprintf, no logging. The child still has the server's memory, so no guest runs yet.
  * The steps that build the root are in child_root.c. */
-#include "sandbox/launch/child.h"
+#include "sandbox/launch/launch.h"
 
 #include <dirent.h>
 #include <errno.h>

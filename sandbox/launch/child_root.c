@@ -1,5 +1,5 @@
 /* The child's steps that build the new root and switch to it; child.c has the others. */
-#include "sandbox/launch/child.h"
+#include "sandbox/launch/launch.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -23,7 +23,6 @@
 #include "base/parse.h"
 #include "sandbox/box/box.h"
 #include "sandbox/host/host_facts.h"
-#include "sandbox/launch/child.h"
 #include "sandbox/plan/plan.h"
 #include "sandbox/policy/filter.h"
 #include "sandbox/programs/program.h"

@@ -19,7 +19,7 @@
 #include "base/limits.h"
 #include "base/own.h"
 #include "base/parse.h"
-#include "sandbox/host/command.h"
+#include "sandbox/host/host_facts.h"
 #include "sandbox/limits/cgroup.h"
 
 /* How a sandbox gets a control group from systemd.

@@ -23,7 +23,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "sandbox/policy/filter_parts.h"
 #include "sandbox/policy/landlock.h"
 
 /* Allow-lists for the options of prctl(2), ioctl(2), fcntl(2), madvise(2), personality(2) and

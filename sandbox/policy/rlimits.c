@@ -13,7 +13,7 @@ unsigned rlimits_wanted(const struct rlimit_sizes *sizes, struct rlimit_wanted w
     const struct rlimit_wanted limits[] = {
         /* 1, not 0: where core_pattern is a pipe, 0 still starts the helper on the host, and 1 does
          * not. A file of one byte is not written either, core(5). For a socket see
-         * launch/child.h. */
+         * launch/launch.h. */
         {RLIMIT_CORE, "core", 1, 1},
         /* Also limits the descriptors in flight, unix(7), which the host counts for the whole user:
          * with the usual 1024 a single process could use up what other programs of the user may

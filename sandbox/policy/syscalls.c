@@ -1,4 +1,4 @@
-#include "sandbox/policy/filter_parts.h"
+#include "sandbox/policy/filter.h"
 
 #include <stddef.h>
 

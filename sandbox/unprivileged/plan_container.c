@@ -15,7 +15,6 @@
 #include "sandbox/host/python.h"
 #include "sandbox/plan/plan.h"
 #include "sandbox/policy/filter.h"
-#include "sandbox/policy/filter_parts.h"
 #include "sandbox/policy/landlock.h"
 #include "sandbox/unprivileged/unprivileged.h"
 

@@ -37,7 +37,6 @@
 #include "sandbox/box/box.h"
 #include "sandbox/host/host_facts.h"
 #include "sandbox/host/python.h"
-#include "sandbox/launch/child.h"
 #include "sandbox/launch/launch.h"
 #include "sandbox/plan/plan.h"
 #include "sandbox/policy/rlimits.h"

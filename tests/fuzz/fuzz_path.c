@@ -1,7 +1,7 @@
-/* A path argument: tools/files/path.c checks the bytes, init's files.c opens the path. The target
- * runs in a root of its own, built like a sandbox's, with symlinks, pipes and devices planted in
- * the workspace, and with /proc, whose magic links lead out. Any path opens only a file or a
- * directory of that root, and creates nothing outside.
+/* A path argument: tools/files/listing.c checks the bytes, init's files.c opens the path. The
+ * target runs in a root of its own, built like a sandbox's, with symlinks, pipes and devices
+ * planted in the workspace, and with /proc, whose magic links lead out. Any path opens only a file
+ * or a directory of that root, and creates nothing outside.
  *
  * Input: one byte (the mode, and whether a write is completed), then the path. */
 #include <errno.h>
@@ -21,7 +21,7 @@
 #include "sandbox/programs/init/init.h"
 #include "sandbox/protocol/apply_journal.h"
 #include "tests/fuzz/fuzz.h"
-#include "tools/files/path.h"
+#include "tools/files/listing.h"
 
 enum { MODE_READ = 3, MODE_BITS = 3, COMPLETE_BIT = 4 };
 enum { OUTSIDE = 99 }; /* canary for /proc/self/fd/99: an open directory that no path may reach */

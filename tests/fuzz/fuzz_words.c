@@ -12,8 +12,8 @@
 #include "base/word.h"
 #include "rpc/text.h"
 #include "tests/fuzz/fuzz.h"
-#include "tools/install/install_text.h"
-#include "tools/install/requirement.h"
+#include "tools/install/install.h"
+#include "tools/install/install_request.h"
 #include "tools/run/result.h"
 #include "tools/run/run.h"
 

@@ -106,9 +106,6 @@ struct lines {
 };
 
 bool lines_have_space(const struct lines *lines, size_t size);
-/* Appends a line for each directory that was moved as a whole, and marks its records with
- * CHANGE_MOVED. */
-int changes_text_moves(const struct changes_view *view, struct lines *lines);
 /* Whether no line fits any more: then counts one, which need not be made. Code chooses how many
  * there are. */
 bool lines_leave_out(struct lines *lines);

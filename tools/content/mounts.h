@@ -1,12 +1,16 @@
 #pragma once
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
-/* Describes the user's directories (--mount) to models. They are below /data if the sandbox has its
- * own root. */
+#include "base/limits.h"
 
 struct box_spec;
 struct buf;
+
+/* Describes the user's directories (--mount) to models. They are below /data if the sandbox has its
+ * own root. */
 
 /* " The user's directories, read-only: /data/a, /data/b; writable: /data/c." if that fits, else a
  * sentence that names none; empty when there are none. size: at least 72. */
@@ -35,3 +39,39 @@ bool data_beside(const struct box_spec *spec, unsigned at, const char *path, cha
 /* Guesses the meaning of a path that does not exist: one that begins with the name of a mounted
  * directory. False: no guess. */
 bool data_guess(const struct box_spec *spec, const char *path, char *out, size_t size);
+
+/* URIs of workspace files, and the order in which they are listed. */
+
+#define RESOURCE_PREFIX "sandpiper://workspace/"
+
+/* New: the URI of a path relative to the workspace, of any bytes; NULL when out of memory. */
+json_t *resource_uri(const char *path);
+
+/* The MIME type of a file with this name, borrowed. */
+const char *resource_type(const char *path);
+
+/* The same, where the file's content is text. */
+const char *resource_text_type(const char *path);
+
+/* New: the content block that names a file by its path relative to the workspace; NULL when that is
+ * none of those that a client lists, or out of memory. */
+json_t *resource_link(const char *path, uint64_t size);
+
+/* The path that uri names. False when it can name no file of the workspace. */
+bool resource_path(const char *uri, char out[LIMIT_PATH_BYTES]);
+
+/* The absolute path that a file URI (RFC 8089) or an address of the form sandbox:/PATH names.
+ * False for anything else. */
+bool resource_file_path(const char *uri, char out[LIMIT_PATH_BYTES]);
+
+/* New: a path as an opaque cursor; and back. */
+json_t *resource_cursor(const char *path);
+bool resource_cursor_read(const char *cursor, char out[LIMIT_PATH_BYTES]);
+
+/* Where path is relative to cursor, for a walk through sorted directories that goes on after it. */
+enum resource_place {
+    RESOURCE_BEFORE, /* listed already */
+    RESOURCE_LEADS,  /* cursor is below path, or is path: only what is below path may be new */
+    RESOURCE_BEHIND, /* new */
+};
+enum resource_place resource_place(const char *path, const char *cursor);

@@ -9,7 +9,7 @@
 #include "base/buf.h"
 #include "base/own.h"
 #include "base/word.h"
-#include "tools/files/decode.h"
+#include "tools/files/read_text.h"
 
 enum {
     LINES_MOST = 100000,     /* of a file that is searched */

@@ -7,6 +7,60 @@
 
 struct buf;
 
+/* Lines of text in memory. A line ends with "\n"; the last one may lack it. */
+
+/* Number of line ends. */
+size_t lines_ends(const char *bytes, size_t size);
+
+/* Number of lines: a line end at the very end begins no further line. */
+size_t lines_count(const char *bytes, size_t size);
+
+/* Moves over *skip line ends. Returns the index after the last of them, and *skip becomes 0; or
+ * size when there are fewer, and *skip is then what is still to skip. */
+size_t lines_forward(const char *bytes, size_t size, size_t *skip);
+
+/* The same from the end towards the front. Returns the index after the line end that made *skip 0,
+ * or 0 when there are fewer. */
+size_t lines_backward(const char *bytes, size_t size, size_t *skip);
+
+/* How much of bytes goes into limit bytes: up to a line's end in the second half of them, else up
+ * to a whole UTF-8 character. */
+size_t lines_cut(const char *bytes, size_t size, size_t limit);
+
+/* Files of other forms as text. */
+
+/* How bytes stand for characters. TEXT_WINDOWS: Windows-1252, or Latin-1, which has the same
+ * letters; a guess. TEXT_OTHER: of many bytes a character, or not known. */
+enum text_encoding { TEXT_UTF8, TEXT_UTF16, TEXT_WINDOWS, TEXT_OTHER };
+
+/* UTF-16 is known by its byte order mark, which its text begins with. */
+enum text_encoding text_encoding_of(const char *bytes, size_t size);
+
+/* What code passes to open(), in a clause for a model; of the first three. NULL: nothing. */
+const char *text_encoding_clause(enum text_encoding encoding);
+
+/* Appends text as UTF-8; U+FFFD replaces what is no character. UTF-8 stays as it is. 0 or -ENOMEM.
+ */
+int text_decode(enum text_encoding encoding, const char *bytes, size_t size, struct buf *out);
+
+/* Appends UTF-8 text in an encoding. like: two bytes of UTF-16 at least, whose byte order is
+ * taken; the mark itself is not added. 0, -ENOMEM or -EILSEQ: the encoding lacks a character. */
+int text_encode(enum text_encoding encoding, const char *like, const char *text, size_t size,
+                struct buf *out);
+
+/* Whether a file of this name may have others in it as base64: a report in HTML, Markdown, SVG. */
+bool embedding_is(const char *path);
+
+/* Appends a text without the base64 of files in it, on the same lines. 0, -ENOMEM, or -EINVAL:
+ * there is none of some length. */
+int embedding_decode(const char *bytes, size_t size, struct buf *out);
+
+bool ipynb_is(const char *path);
+
+/* Appends a notebook of format 4 as text: its cells, and what they have printed; other outputs by
+ * their types. 0, -ENOMEM, or -EINVAL: it is none. */
+int ipynb_decode(const char *bytes, size_t size, struct buf *out);
+
 /* Finds a range of lines or bytes in a text file and reads only that, however large the file is. */
 
 struct read_range {

@@ -18,10 +18,9 @@
 #include "tools/box/tool.h"
 #include "tools/content/app_view.h"
 #include "tools/content/content.h"
-#include "tools/content/magic.h"
-#include "tools/content/resource_uri.h"
-#include "tools/files/decode.h"
+#include "tools/content/mounts.h"
 #include "tools/files/listing.h"
+#include "tools/files/read_text.h"
 #include "tools/order/order.h"
 
 enum { PAGE_BYTES = 400000 /* hostile names could make a page too long for clients */ };

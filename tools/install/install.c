@@ -29,7 +29,6 @@
 #include "tools/box/overflow.h"
 #include "tools/box/tool.h"
 #include "tools/install/install_request.h"
-#include "tools/install/requirement.h"
 
 /* The output of pip and the builds during one install: its beginning and end, each bounded. */
 struct install_log {

@@ -4,7 +4,71 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "tools/install/install_config.h"
+struct buf;
+
+/* The flags of install_package. All strings are borrowed. */
+
+enum install_mode {
+    INSTALL_ON,
+    INSTALL_ASK, /* the user is asked, if the client can */
+    INSTALL_OFF, /* there is no such tool */
+};
+
+enum { INSTALL_WORDS = 32 };
+
+/* The values of a flag that may be repeated. */
+struct install_words {
+    const char *at[INSTALL_WORDS];
+    unsigned count;
+};
+
+struct install_config {
+    enum install_mode mode;
+    const char *index_url; /* NULL: the public index */
+    struct install_words extra_index_urls;
+    struct install_words index_hosts; /* NAME[:PORT] where the index has its files */
+    const char *index_cert;           /* file of certificates to trust, or NULL */
+    const char *find_links;           /* directory of wheels, or NULL */
+    const char *constraint;           /* file of versions to keep to, or NULL */
+    struct install_words allow;       /* patterns, comma-separated; none: all */
+    struct install_words deny;
+    struct install_words preinstall; /* requirements */
+    bool no_index;
+    bool allow_sdist;
+    bool auto_install;
+};
+
+/* Requirements as install_package takes them: a name with extras, versions and a marker (PEP 508,
+ * packaging.python.org "Dependency specifiers"). Refuses what would let a caller choose where a
+ * package comes from, or how pip works: options, URLs, paths. */
+
+enum { REQUIREMENT_NAME_BYTES = 129, REQUIREMENT_BYTES = 512, REQUIREMENT_TEXT_BYTES = 400 };
+
+/* Returns NULL and the normalised name, or the sentence in text that says what is wrong. */
+const char *requirement_check(const char *requirement, size_t size,
+                              char name[REQUIREMENT_NAME_BYTES], char text[REQUIREMENT_TEXT_BYTES]);
+
+/* A valid requirement as the user is asked for it: name, extras and versions without blanks and
+ * parentheses. Without the marker, whose strings can hold any sentence; it can only make the
+ * install smaller. Returns out. */
+const char *requirement_show(const char *requirement, char out[REQUIREMENT_BYTES]);
+
+/* A distribution's name in the form for comparisons: lower case, one "-" for each run of "-", "_"
+ * and "." (PEP 503). Other characters stay. Cut to fit out. Returns out. */
+char *requirement_normalise(const char *name, size_t size, char *out, size_t out_size);
+
+/* Which distributions may be installed: those that no --deny-package pattern matches and, if
+ * there are --allow-package patterns, that one of them matches. fnmatch(3) on normalised names
+ * (PEP 503). */
+
+/* name: from requirement_check(). Returns NULL if it may be installed, else a clause in text that
+ * names the flag: "flask is refused (--deny-package f*)". */
+const char *install_policy_refusal(const struct install_config *config, const char *name,
+                                   char *text, size_t size);
+
+/* Appends what a model must know of the policy, in sentences that begin with a blank line; nothing
+ * if the user has set nothing. 0 or -ENOMEM. */
+int install_policy_describe(const struct install_config *config, struct buf *text);
 
 /* The URL of a package index, as a flag gives it, with the credentials split off: only the part
  * without them is shown, logged or passed on a command line. */

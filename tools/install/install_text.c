@@ -1,4 +1,4 @@
-#include "tools/install/install_text.h"
+#include "tools/install/install.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -10,7 +10,6 @@
 #include "rpc/text.h"
 #include "schema/schema.h"
 #include "tools/content/content.h"
-#include "tools/install/install.h"
 
 enum { NAMES_SHOWN = 16, NOTES_SHOWN = 6 };
 

@@ -19,7 +19,6 @@
 #include "rpc/conn.h"
 #include "tools/box/tool.h"
 #include "tools/content/content.h"
-#include "tools/content/magic.h"
 #include "tools/content/mounts.h"
 #include "tools/run/result.h"
 #include "tools/session/session.h"

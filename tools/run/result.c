@@ -14,7 +14,7 @@
 #include "rpc/text.h"
 #include "tools/content/app_view.h"
 #include "tools/content/content.h"
-#include "tools/content/resource_uri.h"
+#include "tools/content/mounts.h"
 #include "tools/run/run.h"
 
 /* value: stolen; NULL: the object stays as it is. */

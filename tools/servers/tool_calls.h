@@ -6,7 +6,17 @@
 #include "base/loop.h"
 #include "rpc/text.h"
 
+struct rpc_client;
 struct run;
+struct tool_call;
+struct tool_calls;
+
+/* Forms that tool servers have the user fill in. Pure. */
+
+/* New: what the user sees of the requestedSchema of an elicitation. Has only what the protocol
+ * knows, with invisible characters escaped and long texts cut. NULL: the schema is no form, or has
+ * such a text where the response must repeat it. */
+json_t *tool_form_new(json_t *schema);
 
 /* An elicitation in the middle of a cell, through the call of the client that waits for the cell,
  * whose time stands still meanwhile. Embedded; all is borrowed until it ends. */
@@ -33,8 +43,6 @@ struct cell_asker {
     void (*withdraw)(void *ctx, struct cell_elicitation *elicitation);
 };
 
-struct tool_call;
-
 /* Elicitations of a tool server, which are passed on to the user while code calls it. */
 
 struct tool_elicitations {
@@ -49,9 +57,6 @@ typedef void (*tool_elicited_fn)(void *arg, const json_t *id, const json_t *cont
 
 /* The calls at one tool server: they leave in their order, LIMIT_TOOL_CALLS at a time, and the
  * server may ask the user on their behalf. */
-
-struct rpc_client;
-struct tool_calls;
 
 enum tool_outcome {
     TOOL_RESULT,  /* text: its JSON */

@@ -2,6 +2,8 @@
 
 #include <jansson.h>
 #include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,13 +14,390 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/own.h"
+#include "base/path.h"
+#include "base/utf8.h"
 #include "base/word.h"
 #include "record/record.h"
 #include "rpc/text.h"
+#include "schema/schema.h"
 #include "tools/run/run.h"
 #include "tools/servers/grants.h"
-#include "tools/servers/tool_check.h"
 #include "tools/servers/tool_server.h"
+
+/* Whether a call may leave: the checks, in the order that docs/TOOLS.md has, but for the user's
+ * approval. */
+
+/* How a call ends. The guest raises an exception by this word. */
+#define SAID_RESULT "ok"
+#define SAID_TOOL "tool"       /* ToolError */
+#define SAID_DENIED "denied"   /* PermissionError */
+#define SAID_UNKNOWN "unknown" /* AttributeError */
+#define SAID_INVALID "invalid" /* TypeError */
+#define SAID_REFUSED "refused" /* RuntimeError */
+
+/* A word of others in a sentence. */
+#define TOOL_SHOWN(word) word_show((word), strlen(word), (char[WORD_BYTES]){}, WORD_BYTES)
+
+enum { TOOL_REASON_BYTES = 1200 };
+
+/* How a call ends. The guest raises an exception by this word. */
+
+/* A call; all is borrowed. */
+struct tool_check {
+    const struct tool_server *server;
+    const struct tools_file *file;
+    const char *tool;
+    const char *label; /* for sentences */
+    const json_t *arguments;
+    /* Of a refusal: */
+    const char *said;
+    char text[TOOL_REASON_BYTES];
+};
+
+/* A word of others in a sentence. */
+
+/* What the user reads for a grant with `ask` before a call leaves. Its words are those
+ * of the code, which would like the user to misread it. */
+
+enum { TOOL_APPROVAL_BYTES = 1000 /* of the arguments; nobody reads more */ };
+
+enum { ROWS = 1 << 16, GROW = 16, SHOWN = 8 };
+#define TIMES "\xC3\x97"
+
+void ledger_done(struct ledger *ledger)
+{
+    for (unsigned i = 0; i < ledger->count; i++) {
+        free(ledger->rows[i].label);
+    }
+    free(ledger->rows);
+    *ledger = (struct ledger){};
+}
+
+static struct ledger_row *ledger_find(const struct ledger *ledger, unsigned cell, const char *label)
+{
+    for (unsigned i = ledger->count; i-- > 0;) {
+        if (ledger->rows[i].cell == cell && strcmp(ledger->rows[i].label, label) == 0) {
+            return &ledger->rows[i];
+        }
+    }
+    return NULL;
+}
+
+/* A ledger that is full counts the call for the newest cell that has called the tool: so it names
+ * too many rather than too few. */
+static struct ledger_row *add_row(struct ledger *ledger, unsigned cell, const char *label)
+{
+    for (unsigned i = ledger->count; ledger->count >= ROWS && i-- > 0;) {
+        if (strcmp(ledger->rows[i].label, label) == 0) {
+            ledger->rows[i].cell = cell;
+            ledger->rows[i].gone = false;
+            return &ledger->rows[i];
+        }
+    }
+    if (ledger->count % GROW == 0) {
+        struct ledger_row *grown =
+            realloc(ledger->rows, (ledger->count + GROW) * sizeof *ledger->rows);
+        if (!grown) {
+            return NULL;
+        }
+        ledger->rows = grown;
+    }
+    char *copy = strdup(label);
+    if (!copy) {
+        return NULL;
+    }
+    ledger->rows[ledger->count] =
+        (struct ledger_row){.cell = cell, .label = copy, .before = ledger->newest};
+    ledger->newest = ++ledger->count;
+    return &ledger->rows[ledger->newest - 1];
+}
+
+bool ledger_add(struct ledger *ledger, unsigned cell, const char *label, bool reads)
+{
+    struct ledger_row *row = ledger_find(ledger, cell, label);
+    row = row ? row : add_row(ledger, cell, label);
+    if (row) {
+        row->unknown++;
+        row->writes = row->writes || !reads;
+    }
+    return row != NULL;
+}
+
+void ledger_responded(struct ledger *ledger, unsigned cell, const char *label, uint64_t ns)
+{
+    struct ledger_row *row = ledger_find(ledger, cell, label);
+    if (row && row->unknown > 0) {
+        row->unknown--;
+        row->done++;
+        row->ns += ns;
+    }
+}
+
+/* What of a row is summed up. */
+enum { DONE = 1, UNKNOWN = 2, TIME = 4 };
+
+/* New: label → the sum of these parts of the chosen rows, in their order. */
+static json_t *sum(const struct ledger *ledger,
+                   bool (*chosen)(const struct ledger_row *row, const void *arg), const void *arg,
+                   unsigned parts)
+{
+    json_t *sums = json_object();
+    for (unsigned i = 0; i < ledger->count; i++) {
+        const struct ledger_row *row = &ledger->rows[i];
+        uint64_t more = (parts & DONE ? row->done : 0) + (parts & UNKNOWN ? row->unknown : 0) +
+                        (parts & TIME ? row->ns : 0);
+        if (more > 0 && chosen(row, arg)) {
+            json_int_t before = json_integer_value(json_object_get(sums, row->label));
+            (void)json_object_set_new(sums, row->label, json_integer(before + (json_int_t)more));
+        }
+    }
+    return sums;
+}
+
+/* Appends counts, and before in front of the first. times: NULL, or in nanoseconds. Frees both. */
+static void append_sums(struct buf *text, const char *before, json_t *counts, json_t *times)
+{
+    struct word_list list = {.out = text, .before = before, .most = SHOWN};
+    const char *label = NULL;
+    json_t *count = NULL;
+    json_object_foreach (counts, label, count) {
+        if (!word_list_next(&list)) {
+            continue;
+        }
+        (void)buf_appendf(text, "%s " TIMES "%lld", label, json_integer_value(count));
+        if (times) {
+            double ns = (double)json_integer_value(json_object_get(times, label));
+            (void)buf_appendf(text, " (%.1f s)", ns / (double)CLOCK_NS_PER_S);
+        }
+    }
+    word_list_end(&list);
+    json_decref(counts);
+    json_decref(times);
+}
+
+static bool is_of_cell(const struct ledger_row *row, const void *cell)
+{
+    return row->cell == *(const unsigned *)cell;
+}
+
+void ledger_list(const struct ledger *ledger, unsigned cell, struct buf *text)
+{
+    append_sums(text, "", sum(ledger, is_of_cell, &cell, DONE | UNKNOWN),
+                sum(ledger, is_of_cell, &cell, TIME));
+}
+
+struct ledger_choice {
+    enum ledger_scope scope;
+    unsigned cell;
+};
+
+static bool is_taken_back(const struct ledger_row *row, const void *arg)
+{
+    const struct ledger_choice *scope = arg;
+    bool later = row->cell > scope->cell;
+    bool now = !row->gone && (later || !row->stays);
+    bool chosen = scope->scope == LEDGER_ONE    ? row->cell == scope->cell
+                  : scope->scope == LEDGER_UNDO ? now
+                                                : now || later;
+    return chosen && row->writes;
+}
+
+void ledger_take_back(struct ledger *ledger, enum ledger_scope scope, unsigned cell,
+                      unsigned newest, const char *separator, struct buf *text)
+{
+    const struct ledger_choice chosen = {scope, cell};
+    for (unsigned at = newest; at > 0; at = ledger->rows[at - 1].before) {
+        ledger->rows[at - 1].stays = true;
+    }
+    append_sums(text, "not undone: ", sum(ledger, is_taken_back, &chosen, DONE), NULL);
+    char before[32];
+    (void)snprintf(before, sizeof before, "%sunknown: ", buf_size(text) > 0 ? separator : "");
+    append_sums(text, before, sum(ledger, is_taken_back, &chosen, UNKNOWN), NULL);
+    for (unsigned i = 0; i < ledger->count; i++) {
+        struct ledger_row *row = &ledger->rows[i];
+        row->gone = row->cell > cell || !row->stays;
+        row->stays = false;
+    }
+    ledger->newest = newest;
+}
+
+/* Blocks of scripts that are written from right to left (Unicode 15, Bidi_Class R and AL). */
+static bool is_right_to_left(uint32_t code)
+{
+    return (code >= 0x590 && code <= 0x8FF) || (code >= 0xFB1D && code <= 0xFDFF) ||
+           (code >= 0xFE70 && code <= 0xFEFF) || (code >= 0x10800 && code <= 0x10FFF) ||
+           (code >= 0x1E800 && code <= 0x1EFFF);
+}
+
+/* Such letters reverse the order in which their neighbours are shown, and so what belongs to what.
+ */
+static bool has_right_to_left(const struct buf *text)
+{
+    const char *bytes = buf_bytes(text);
+    size_t size = buf_size(text);
+    for (size_t at = 0; at < size;) {
+        int n = utf8_size(bytes + at, size - at);
+        if (n > 0 && is_right_to_left(utf8_code(bytes + at, n))) {
+            return true;
+        }
+        at += (size_t)(n > 0 ? n : -n);
+    }
+    return false;
+}
+
+static int append_ascii(struct buf *out, const json_t *value)
+{
+    defer_free char *text = json_dumps(value, JSON_COMPACT | JSON_ENSURE_ASCII);
+    return text ? buf_append_text(out, text) : -1;
+}
+
+/* Many blanks push what follows out of sight. No JSON string has the text that stands for them. */
+static void append_shortened(struct buf *out, const char *text, size_t size)
+{
+    enum { BLANKS = 8 };
+    for (size_t at = 0; at < size;) {
+        size_t blanks = 0;
+        while (at + blanks < size && text[at + blanks] == ' ') {
+            blanks++;
+        }
+        size_t part = blanks ? blanks : 1;
+        if (blanks > BLANKS) {
+            (void)buf_appendf(out, "\\x20{%zu}", blanks);
+        } else {
+            (void)buf_append(out, text + at, part);
+        }
+        at += part;
+    }
+}
+
+/* Appends, with a NUL, what asks for a call of label (tool_label_new()) with these arguments.
+ * Returns NULL, or why the user cannot be asked, a static sentence. */
+static const char *tool_approval_write(struct buf *text, const char *label, const json_t *arguments)
+{
+    OWNED(buf_done) struct buf shown = BUF_EMPTY;
+    int r = rpc_text_show(&shown, arguments);
+    if (r == 0 && has_right_to_left(&shown)) {
+        buf_cut(&shown, 0);
+        r = append_ascii(&shown, arguments);
+    }
+    if (r == 0 && buf_size(&shown) > TOOL_APPROVAL_BYTES) {
+        return "It needs the user's approval, and the arguments are too long for the user to read: "
+               "more than 1,000 bytes as JSON.";
+    }
+    (void)buf_appendf(text, "Python code in the sandbox wants to call %s with ", label);
+    append_shortened(text, buf_bytes(&shown), buf_size(&shown));
+    (void)buf_append_text(text, ". Allow this call?");
+    (void)buf_append(text, "", 1);
+    return r < 0 || buf_error(text) ? "The server is out of memory." : NULL;
+}
+
+/* A name of a server or a tool, whose dots are not those between names. */
+#define NAMED(name) name_show((name), (char[WORD_BYTES]){})
+
+static const char *name_show(const char *name, char *out)
+{
+    return strchr(name, '.') ? word_quote(name, strlen(name), out, WORD_BYTES)
+                             : word_show(name, strlen(name), out, WORD_BYTES);
+}
+
+/* New: "github.create_issue"; names that could be read as something else are in quotes. NULL: out
+ * of memory. */
+static char *tool_label_new(const char *server, const char *tool)
+{
+    char *label = NULL;
+    return asprintf(&label, "%s.%s", NAMED(server), NAMED(tool)) < 0 ? NULL : label;
+}
+
+/* Returns false. */
+__attribute__((format(printf, 3, 4))) static bool refuse(struct tool_check *check, const char *said,
+                                                         const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(check->text, sizeof check->text, fmt, args);
+    va_end(args);
+    check->said = said;
+    return false;
+}
+
+/* Appends up to three of the names that begin alike, or hold the word. */
+static void similar(json_t *names, const char *word, char *out, size_t size)
+{
+    enum { MOST = 3, ALIKE = 4 };
+    const char *name = NULL;
+    json_t *value = NULL;
+    unsigned count = 0;
+    json_object_foreach (names, name, value) {
+        bool alike = strncmp(name, word, ALIKE) == 0 || strstr(name, word) || strstr(word, name);
+        if (alike && count < MOST) {
+            buf_extend(out, size, "%s%s", count++ ? ", " : "; similar: ", TOOL_SHOWN(name));
+        }
+    }
+}
+
+static bool is_granted(struct tool_check *check, bool reads)
+{
+    const struct tool_entry *entry = tool_server_entry(check->server);
+    const char *file = path_last(check->file->path);
+    const struct grant *by = NULL;
+    enum grant_verdict verdict = grants_check(entry, check->tool, reads, check->arguments, &by);
+    if (verdict == GRANT_NONE) {
+        return refuse(check, SAID_DENIED,
+                      "not granted: %s. The user decides this in %s, key mcpServers.%s.tools.%s; "
+                      "ask them.",
+                      check->label, file, NAMED(entry->name), NAMED(check->tool));
+    }
+    if (verdict == GRANT_WHEN) {
+        OWNED(buf_done) struct buf when = BUF_EMPTY;
+        (void)rpc_text_dump(&when, by->when);
+        return refuse(check, SAID_DENIED,
+                      "not granted with these arguments: %s. The grant %s in %s requires %.*s; ask "
+                      "the user to change it.",
+                      check->label, TOOL_SHOWN(by->pattern), file,
+                      (int)(buf_size(&when) < 300 ? buf_size(&when) : 300),
+                      buf_size(&when) ? buf_bytes(&when) : "");
+    }
+    if (verdict == GRANT_EXHAUSTED) {
+        return refuse(check, SAID_DENIED,
+                      "no calls are left: %s. The grant %s in %s allows %llu while this server "
+                      "runs; ask the user to allow more.",
+                      check->label, TOOL_SHOWN(by->pattern), file,
+                      (unsigned long long)by->max_calls);
+    }
+    return true;
+}
+
+static bool is_valid(struct tool_check *check, const json_t *schema)
+{
+    enum { VIOLATIONS = 4 };
+    struct schema_violation violations[VIOLATIONS];
+    size_t count = schema ? schema_validate(schema, check->arguments, violations, VIOLATIONS) : 0;
+    char text[TOOL_REASON_BYTES - 400] = "";
+    for (size_t i = 0; i < count && i < VIOLATIONS; i++) {
+        const char *pointer = violations[i].pointer;
+        buf_extend(text, sizeof text, "%s%s%s%s", i ? "; " : "",
+                   pointer[0] ? TOOL_SHOWN(pointer) : "", pointer[0] ? ": " : "",
+                   violations[i].text);
+    }
+    return count == 0 || refuse(check, SAID_INVALID, "%s: %s", check->label, text);
+}
+
+static bool tool_check_passes(struct tool_check *check)
+{
+    const struct tool_entry *entry = tool_server_entry(check->server);
+    json_t *tools = tool_server_tools(check->server);
+    const json_t *tool = json_object_get(tools, check->tool);
+    bool reads = tool_only_reads(tool);
+    if (!tool) {
+        char text[300] = "";
+        similar(tools, check->tool, text, sizeof text);
+        return refuse(check, SAID_UNKNOWN, "%s has no tool %s%s", TOOL_SHOWN(entry->name),
+                      TOOL_SHOWN(check->tool), text);
+    }
+    bool covered = grants_cover(entry, check->tool, reads);
+    return (!covered || is_valid(check, json_object_get(tool, TOOL_CHECKED))) &&
+           is_granted(check, reads);
+}
 
 /* New, or NULL: what code may know of the server's tools, each with whether it is granted. */
 static json_t *tool_list_new(const struct tool_server *server)

@@ -14,7 +14,7 @@
 #include "base/own.h"
 #include "record/record.h"
 #include "tools/install/install.h"
-#include "tools/install/requirement.h"
+#include "tools/install/install_request.h"
 #include "tools/run/result.h"
 #include "tools/session/session_internal.h"
 

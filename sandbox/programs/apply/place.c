@@ -11,7 +11,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/attributes.h"
 #include "base/fd.h"
 #include "base/own.h"
 #include "sandbox/programs/apply/apply.h"

@@ -1,5 +1,6 @@
 #pragma once
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* Contents of regular files. */
@@ -13,3 +14,22 @@ uint64_t content_hash_bytes(const char *bytes, uint64_t size, const uint64_t key
 /* Copies into an empty file; holes stay holes. 0; 1: it has become shorter; or -errno; -EINTR: no
  * longer wanted */
 int content_copy(int from_fd, int to_fd, uint64_t size, bool (*is_wanted)(void));
+
+/* The extended attributes of a file that its owner gives it: the user's, xattr(7), and its access
+ * control list, acl(5). By one thread at a time; without a heap. */
+
+#define ATTRIBUTES_ACL "system.posix_acl_access"
+
+/* Calls found for each of them until it fails. None where the file system has none. 0, what found
+ * has returned, or -errno: one cannot be read. */
+int attributes_each(int fd,
+                    int (*found)(void *arg, const char *name, const void *value, size_t size),
+                    void *arg);
+/* Sets one. 0, also where the file has it already, or -errno. */
+int attributes_set(int fd, const char *name, const void *value, size_t size);
+/* Whether a file has an access control list, or may have one. */
+bool attributes_has_acl(int fd);
+/* Removes the access control list that a new file has from its directory. 0 or -errno. */
+int attributes_remove_acl(int fd);
+/* Gives a new file all that another one has. 0; -EOPNOTSUPP: it has not got all of them. */
+int attributes_copy(int from_fd, int to_fd);

@@ -19,7 +19,6 @@
 #include "base/own.h"
 #include "base/parse.h"
 #include "sandbox/checkpoint_policy.h"
-#include "sandbox/programs/common/process_tree.h"
 #include "sandbox/programs/common/processes.h"
 
 /* --- who has to go --- */

@@ -28,7 +28,6 @@
 #include "base/hash.h"
 #include "base/own.h"
 #include "base/parse.h"
-#include "sandbox/programs/common/process_tree.h"
 #include "sandbox/programs/common/processes.h"
 
 enum {

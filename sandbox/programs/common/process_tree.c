@@ -11,7 +11,7 @@
 
 #include "base/fd.h"
 #include "base/own.h"
-#include "sandbox/programs/common/process_tree.h"
+#include "sandbox/programs/common/processes.h"
 
 size_t read_proc(pid_t pid, const char *name, char *text, size_t size)
 {

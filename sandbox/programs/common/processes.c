@@ -16,7 +16,6 @@
 #include "base/own.h"
 #include "sandbox/checkpoint_policy.h"
 #include "sandbox/programs/common/memory.h"
-#include "sandbox/programs/common/process_tree.h"
 #include "sandbox/protocol/init_protocol.h"
 #include "sandbox/protocol/packet.h"
 

@@ -16,7 +16,6 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "sandbox/programs/common/memory.h"
-#include "sandbox/programs/common/process_tree.h"
 #include "sandbox/programs/common/processes.h"
 #include "sandbox/programs/init/init.h"
 

@@ -16,10 +16,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/attributes.h"
 #include "base/fd.h"
 #include "base/own.h"
 #include "base/path.h"
+#include "sandbox/programs/common/content.h"
 #include "sandbox/programs/common/processes.h"
 #include "sandbox/programs/init/init.h"
 

@@ -26,7 +26,6 @@
 #include "base/fd.h"
 #include "base/own.h"
 #include "sandbox/programs/common/memory.h"
-#include "sandbox/programs/common/process_tree.h"
 #include "sandbox/programs/common/processes.h"
 #include "sandbox/programs/init/init.h"
 #include "sandbox/programs/roles.h"

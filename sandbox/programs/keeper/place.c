@@ -11,7 +11,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/attributes.h"
 #include "base/fd.h"
 #include "base/own.h"
 #include "sandbox/programs/common/content.h"

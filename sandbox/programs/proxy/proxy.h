@@ -3,7 +3,6 @@
 
 #include "sandbox/egress/messages.h"
 #include "sandbox/egress/policy.h"
-#include "sandbox/egress/proxy_protocol.h"
 #include "sandbox/egress/upstream.h"
 
 /* Internals of the egress proxy's program: one thread, one poll(2), no heap. */
@@ -71,11 +70,11 @@ struct proxy {
     struct lookup lookups[PROXY_LOOKUPS];
 };
 
-/* main.c: reports to the server. event: NULL: none. Does not block. */
+/* Reports to the server. event: NULL: none. Does not block. */
 void proxy_tell(struct proxy *proxy, enum egress_notice_kind kind,
                 const struct egress_event *event);
 
-/* lookup.c */
+/* main.c: names */
 /* Starts to connect a socket to an address, without blocking. type: SOCK_STREAM or
  * SOCK_DGRAM. Returns the descriptor, or -errno if the address is known to be unreachable at
  * once. */

@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "sandbox/programs/common/process_tree.h"
+#include "sandbox/programs/common/processes.h"
 #include "sandbox/programs/roles.h"
 #include "sandbox/protocol/helper_protocol.h"
 #include "sandbox/protocol/packet.h"

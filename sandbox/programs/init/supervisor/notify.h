@@ -42,7 +42,7 @@ struct notify_settings {
     const char *egress_path; /* a listening socket, for EGRESS_PROXY_PORT; NULL or "": no egress */
     uint64_t file_bytes;     /* largest file */
     uint32_t tasks_max;      /* processes and threads together; 0: not limited here */
-    pid_t root;              /* the sandbox is its descendants, process_tree.h */
+    pid_t root;              /* the sandbox is its descendants, processes.h */
 };
 
 /* A notification. */
@@ -178,7 +178,7 @@ void writes_forget(struct notify *notify, int listener_fd);
 /* Carries out a call, or lets it go on, and responds. */
 void notify_carry_out(const struct notify_call *call);
 
-/* --- supervisor.c, notify_tasks.c --- */
+/* --- supervisor.c, notify.c --- */
 
 /* Who carries out a call of this number; the last one has no function. */
 struct notify_handler {

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "sandbox/egress/policy.h"
-#include "sandbox/egress/proxy_protocol.h"
 #include "tests/unit/unit.h"
 
 static struct egress_address address(const char *text)

@@ -22,7 +22,6 @@
 
 #include "sandbox/plan/plan.h"
 #include "sandbox/policy/filter.h"
-#include "sandbox/policy/filter_parts.h"
 #include "tests/unit/program.h"
 #include "tests/unit/unit.h"
 

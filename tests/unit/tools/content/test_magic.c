@@ -1,4 +1,4 @@
-#include "tools/content/magic.h"
+#include "tools/content/content.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "tools/content/resource_uri.h"
+#include "tools/content/mounts.h"
 
 #include <string.h>
 

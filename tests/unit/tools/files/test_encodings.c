@@ -1,4 +1,4 @@
-#include "tools/files/decode.h"
+#include "tools/files/read_text.h"
 
 #include <errno.h>
 #include <string.h>

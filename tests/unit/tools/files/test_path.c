@@ -1,4 +1,4 @@
-#include "tools/files/path.h"
+#include "tools/files/listing.h"
 
 #include <errno.h>
 #include <string.h>

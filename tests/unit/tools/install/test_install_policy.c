@@ -2,8 +2,7 @@
 #include <string.h>
 
 #include "tests/unit/unit.h"
-#include "tools/install/install_config.h"
-#include "tools/install/requirement.h"
+#include "tools/install/install_request.h"
 
 static struct install_config config;
 static char text[200];

@@ -1,4 +1,4 @@
-#include "tools/install/install_text.h"
+#include "tools/install/install.h"
 
 #include <string.h>
 

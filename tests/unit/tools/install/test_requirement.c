@@ -1,4 +1,4 @@
-#include "tools/install/requirement.h"
+#include "tools/install/install_request.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-#include "tools/servers/ledger.h"
+#include "tools/servers/tool_channel.h"
 
 #include "base/buf.h"
 #include "base/own.h"

@@ -1,4 +1,4 @@
-#include "tools/servers/tool_form.h"
+#include "tools/servers/tool_calls.h"
 
 #include <string.h>
 

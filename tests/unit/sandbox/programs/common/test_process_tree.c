@@ -1,4 +1,4 @@
-#include "sandbox/programs/common/process_tree.h"
+#include "sandbox/programs/common/processes.h"
 
 #include <errno.h>
 #include <pthread.h>
