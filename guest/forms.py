@@ -127,7 +127,10 @@ def character(match):
 
 
 def without_tags(html):
-    html = re.sub(r"(?is)<(style|script|head)\b.*?(?:</\1\s*>|\Z)|<!--.*?(?:-->|\Z)", "", html[:HTML_MAX])[:TEXT_MAX]
+    rest, html = html[HTML_MAX:], re.sub(r"(?is)<(style|script|head)\b.*?(?:</\1\s*>|\Z)|<!--.*?(?:-->|\Z)", "", html[:HTML_MAX])
+    if rest or len(html) > TEXT_MAX:  # no part of a tag, and no half row that looks like the last one
+        end = max(html.rfind("</tr", 0, TEXT_MAX), html.rfind("<", 0, TEXT_MAX) if "</tr" not in html[:TEXT_MAX] else -1, 0)
+        html = html[:end or TEXT_MAX] + "<br>[... the rest of the HTML is not shown ...]"
     html = re.sub(r"(?i)</t[dh]>\s*(?=<t[dh])", "\t", html)
     html = re.sub(r"(?i)\s*(<br\s*/?>|</(p|div|tr|li|h[1-6]|table|ul|ol|pre)>)\s*", "\n", html)
     text = re.sub(r"&(#[0-9]+|#[xX][0-9a-fA-F]+|[a-z0-9]+);", character, re.sub(r"(?s)<[^>]*>", "", html))

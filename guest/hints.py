@@ -147,8 +147,6 @@ MAGICS = {  # those that notebook.py does not have, or not in this place
     "time": "it takes one statement, and %%time the lines below it",
     "timeit": "it takes -n, -r and a statement, and %%timeit the lines below it",
 }
-
-
 OPEN = "the command of this line does not end:"
 
 
@@ -162,6 +160,8 @@ def syntax(session, error):
     found = re.match(r"(?:[\w.]+\s*=\s*)?([!%]{1,2})\s*([\w-]*)(.*)", line)
     if found:
         mark, word, rest = found[1], found[2], found[3].strip()
+        if mark == "%%" and (error.lineno or 1) > 1 and word in ("time", "timeit", *load("notebook").SHELLS):
+            return "%%%%%s belongs in the first line of a call" % word
         if mark[0] == "%":
             return "%s%s is not available: %s" % (mark, word, MAGICS.get(word, "write plain Python"))
         if word in SYSTEM_INSTALLERS:

@@ -9,17 +9,19 @@
 #include "tools/order/order.h"
 #include "tools/run/result.h"
 #include "tools/run/run.h"
+#include "tools/session/session.h"
 
-static void set_timeout(struct run *run, const struct tools *tools, const json_t *arguments)
+/* Milliseconds; notes where it is capped. */
+static uint64_t limit_of(const struct tools *tools, const json_t *arguments, struct run *run)
 {
     const json_t *timeout = json_object_get(arguments, "timeout_s");
     double ms = json_number_value(timeout) * 1000;
     uint64_t most_ms = tools->config.max_timeout_ms;
     bool capped = timeout && ms > (double)most_ms;
-    run->request.timeout_ms = !timeout ? tools->config.timeout_ms : capped ? most_ms : (uint64_t)ms;
-    if (capped) {
+    if (capped && !run_fact(run, RUN_CAPPED)[0]) {
         run_addf(run, RUN_CAPPED, "%g", (double)most_ms / 1000);
     }
+    return !timeout ? tools->config.timeout_ms : capped ? most_ms : (uint64_t)ms;
 }
 
 /* The schema bounds its length. */
@@ -36,6 +38,16 @@ static bool is_true(const json_t *arguments, const char *name)
 bool run_python_is_wait(const json_t *arguments)
 {
     return json_is_integer(json_object_get(arguments, "job")) || is_true(arguments, "stop");
+}
+
+/* A call that waits for a job may give it a longer time limit. */
+static void extend(const struct tools *tools, const json_t *arguments)
+{
+    json_int_t number = json_integer_value(json_object_get(arguments, "job"));
+    struct run *run = sessions_job(tools->sessions, number);
+    if (run && json_object_get(arguments, "timeout_s") && !is_true(arguments, "stop")) {
+        sessions_extend(tools->sessions, run, limit_of(tools, arguments, run));
+    }
 }
 
 /* A call that waits for a job or stops one does nothing else. */
@@ -107,7 +119,7 @@ static void run_python_begin(struct tools *tools, struct rpc_call *call, const j
     run_addf(run, RUN_WAITED, "%s", waited);
     run_add_number(run, RUN_STOPPED_JOB, orders_stopped_job(tools->orders, call));
     recorded_begin(run, tools->config.record, arguments);
-    set_timeout(run, tools, arguments);
+    request->timeout_ms = limit_of(tools, arguments, run);
     request->reset = json_is_true(json_object_get(arguments, "reset"));
     request->fresh = json_is_true(json_object_get(arguments, "fresh"));
     request->branch = json_is_true(json_object_get(arguments, "branch"));
@@ -127,6 +139,7 @@ void run_python_call(struct tools *tools, struct rpc_call *call, const json_t *a
     if (wrong) {
         content_refuse(call, "%s", wrong);
     } else if (run_python_is_wait(arguments)) {
+        extend(tools, arguments);
         jobs_wait(tools->jobs, call, arguments);
     } else if (!egress_consent_hold(tools, call, arguments, run_python_begin)) {
         run_python_begin(tools, call, arguments);

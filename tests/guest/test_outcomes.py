@@ -208,7 +208,8 @@ class Outcomes(GuestCase):
             ("%prun f()", "cProfile.run"), ("x = 1\n%writefile a.py", "the tool write_file"), ("%%html\n<b>", "%%html is not available"),
             ("%reset -f", "reset=true"), ("!cd ..", "%cd .."), ("%timeit -o f()", "it takes -n, -r"),
             ("str.join?", "help(str.join)"), ("!echo a\nstr.join?", "help(str.join)"), ("!brew install x", "no system packages"),
-            ("!echo a\n!sudo apt update", "no system packages"), ("x = 1\n%%bash\nls", "from the next line on"),
+            ("!echo a\n!sudo apt update", "no system packages"), ("x = 1\n%%bash\nls", "belongs in the first line"),
+            ("x = 1\n%%timeit\nx", "belongs in the first line"), ("%%bash -x\nls", "from the next line on"),
         ):
             reply = self.session.run(code)
             self.assertEqual((reply.error_type, reply.out), ("SyntaxError", ""), code)

@@ -368,6 +368,25 @@ void sessions_stop_clock(struct sessions *sessions, struct run *run, bool stop)
     }
 }
 
+struct run *sessions_job(const struct sessions *sessions, int64_t number)
+{
+    const struct session *found =
+        list_find(sessions->list, session, session->current && session->current->job == number);
+    return found && number > 0 ? found->current : NULL;
+}
+
+void sessions_extend(struct sessions *sessions, struct run *run, uint64_t timeout_ms)
+{
+    struct session *session = session_of(sessions, run);
+    if (run->request.timeout_ms == 0 || timeout_ms <= run->request.timeout_ms) {
+        return;
+    }
+    run->request.timeout_ms = timeout_ms;
+    if (session && session->state == SESSION_RUNNING) {
+        session_arm_deadline(session);
+    }
+}
+
 /* --- calls --- */
 
 struct overflows *sessions_overflows(struct sessions *sessions)

@@ -55,6 +55,12 @@ void sessions_cancel(struct sessions *sessions, struct run *run);
  * follows. */
 void sessions_stop(struct sessions *sessions, struct run *run);
 
+/* The run that has become the job of that number and has not ended, borrowed, or NULL. */
+struct run *sessions_job(const struct sessions *sessions, int64_t number);
+
+/* A longer time limit for a run; a shorter one changes nothing: to wait is not to interrupt. */
+void sessions_extend(struct sessions *sessions, struct run *run, uint64_t timeout_ms);
+
 /* The run's time stands still, LIMIT_ELICITATION_MS at most, or goes on. */
 void sessions_stop_clock(struct sessions *sessions, struct run *run, bool stop);
 

@@ -104,6 +104,20 @@ class Waits(JobCase):
             self.assertEqual(result.lines[0], "begun")
             self.assert_prints(server.python("print(x)"), "kept")
 
+    def test_a_longer_limit_for_one_that_runs(self):
+        with clock() as later, Server(*JOBS, env=later.env) as server:
+            self.assert_ok(server.python(PREPARE))
+            job = self.begin(server, "open('up', 'w').close(); until('go'); x = 'whole'; x", timeout_s=60)
+            self.wait_for_file(server, "up", fresh=True)
+            result = server.call("run_python", job=job, timeout_s=10, wait_s=0)  # to wait is not to interrupt
+            self.assertIn(" s of at most 60 s", result.status.line)
+            result = server.call("run_python", job=job, timeout_s=600, wait_s=0)
+            self.assertIn(" s of at most 600 s", result.status.line)
+            later.advance(server, 300)
+            self.assert_running(server.call("run_python", job=job, wait_s=0), job)
+            self.open_gate(server, "go")
+            self.assertIn("Out: 'whole'", self.poll(server, job).text)
+
     def test_slow_code_is_a_job_by_default(self):
         """The default time limit is longer than the wait."""
         with clock() as later, Server(*JOBS, env=later.env) as server:

@@ -69,6 +69,10 @@ class Values(WithLibraries):
         self.assertEqual(self.value("shows(_repr_markdown_='# title')"), "# title")
         self.assertIn("cell one\tcell two", self.value(
             "shows(_repr_html_='<table><tr><td>cell one</td><td>cell two</td></tr></table>')"))
+        rows = "''.join('<tr><td id=%s_%d>%d</td></tr>' % ('r' * 300, i, i) for i in range(900))"
+        text = self.value(f"shows(_repr_html_='<table>' + {rows} + '</table>')")
+        self.assertRegex(text, r"\n(\d+)\n\[\.\.\. the rest of the HTML is not shown \.\.\.\]\Z")
+        self.assertEqual(text.splitlines()[-2], str(len(text.splitlines()) - 2))
         self.assertEqual(self.value("shows(_repr_mimebundle_=None, _repr_markdown_='*m*')"), "*m*")
         self.assertIn("plain form", self.value("""
 class Bundle:
