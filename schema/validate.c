@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/utf8.h"
 #include "base/word.h"
 #include "schema/keyword.h"
 #include "schema/schema.h"

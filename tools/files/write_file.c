@@ -12,7 +12,6 @@
 #include "base/limits.h"
 #include "base/loop.h"
 #include "base/own.h"
-#include "base/utf8.h"
 #include "base/word.h"
 #include "rpc/call.h"
 #include "rpc/text.h"
