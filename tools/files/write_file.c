@@ -19,7 +19,6 @@
 #include "tools/box/tool.h"
 #include "tools/content/content.h"
 #include "tools/content/mounts.h"
-#include "tools/files/edit.h"
 #include "tools/files/listing.h"
 #include "tools/files/read_text.h"
 #include "tools/order/order.h"
