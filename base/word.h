@@ -5,6 +5,36 @@
 
 struct buf;
 
+/* Whether a byte goes on with a character. */
+static inline bool utf8_is_inner(char byte)
+{
+    return ((unsigned char)byte & 0xC0U) == 0x80U;
+}
+
+/* Size of the UTF-8 character at the front of text, which has left bytes, at least one; or minus
+ * the number of bytes that belong to a broken one (Unicode 15, section 3.9, table 3-7). */
+int utf8_size(const char *text, size_t left);
+
+/* The code point of a whole character of that size. */
+uint32_t utf8_code(const char *text, int size);
+
+/* Whether the text is whole UTF-8 characters. */
+bool utf8_is_whole(const char *text, size_t size);
+
+/* Names of files from macOS have their characters decomposed (Unicode's form NFD), and models and
+ * keyboards write them composed (NFC). */
+
+/* Whether two names are the same but for that. Marks in another order make them different. */
+bool normal_same(const char *a, const char *b);
+
+/* Written by build-aux/decompositions.py. */
+struct decomposition {
+    uint32_t code;
+    uint32_t parts[4]; /* 0 after the last */
+};
+extern const struct decomposition decompositions[];
+extern const size_t decompositions_count;
+
 /* Words of others in the server's own sentences: names of files, variables, types and packages,
  * messages of pip, lines of code. Whoever chose them may have chosen one that ends the part, the
  * line or the sentence in which it is, or that reads as a sentence of the server's. Every such word

@@ -1,8 +1,18 @@
 #pragma once
 #include <jansson.h>
+#include <stdint.h>
 #include <sys/types.h>
 
+#include "base/embed.h"
+#include "base/loop.h"
+
+struct box_spec;
+struct fail;
 struct options;
+struct own_client;
+struct record;
+struct rpc_conn;
+struct tools;
 
 /* Each carries out one command and returns the process's exit code. */
 int command_serve(const struct options *options);
@@ -14,11 +24,70 @@ int command_call(const struct options *options);
 /* Parses its own command line, whose first word is the command. */
 int command_config(const struct options *options);
 
-/* Of `record replay`: runs what the program pid asks for over the socket fd until it exits. Returns
- * its exit code. */
-int record_replay(const struct options *options, int fd, pid_t pid);
-
 /* New: each setting with its value and the source of that, without credentials. */
 json_t *effective_settings(const struct options *options);
 /* For doctor. */
 int print_effective(const struct options *options);
+
+/* A client in this process, over a socket whose other end the process serves itself: a call means
+ * here exactly what it means to any client. It can show no form, so nobody is asked. */
+
+/* record: of what the tools do, or NULL. Borrowed, as options. 0, or -errno with ret_fail where
+ * there is a sentence. */
+int own_client_new(const struct options *options, struct record *record,
+                   struct own_client **ret_client, struct fail *ret_fail);
+
+/* Ends the sandbox. NULL: nothing. */
+void own_client_free(struct own_client *client);
+
+/* Makes one call and waits for its response, new. arguments: borrowed. 0 or -errno. */
+int own_client_call(struct own_client *client, const char *tool, json_t *arguments,
+                    json_t **ret_response);
+
+/* A program of ours in Python that runs outside of the sandbox, with the user's own interpreter
+ * (box_python_outside()) and the standard streams. Nothing is written to a disk; neither variables,
+ * the current directory nor the user's packages take part in its imports, and no code of a model
+ * runs in it. What the sandbox can influence is hostile input to it, as to everything here. */
+struct outside_program {
+    const char *name;           /* of the command, for messages */
+    const struct embedded *zip; /* __main__.py and modules: build-aux/python_zip.py */
+    const char *const *words;   /* sys.argv[1:]; a NULL ends them */
+};
+
+/* Becomes the program: its exit status is the process's. Returns only where that is impossible,
+ * with the exit status for that, after saying why. Descriptors that have no CLOEXEC stay open. */
+int outside_python_run(const struct box_spec *spec, const struct outside_program *program);
+
+/* What ends a server besides its connection: SIGTERM, SIGINT and SIGHUP; the end of the parent, as
+ * a client that dies may leave stdin open in other processes; and idleness, if requested. Each
+ * stops the loop with code 0. Starts as SHUTDOWN_NONE. */
+struct shutdown {
+    struct loop *loop;
+    struct loop_io signals;
+    struct loop_io parent;
+    int signal_fd;
+    int parent_fd;
+    struct loop_timer idle;
+    const struct rpc_conn *conn;
+    const struct tools *tools;
+    uint64_t idle_ms;
+    const char *why; /* what ended the server */
+};
+
+#define SHUTDOWN_NONE                                                                              \
+    ((struct shutdown){.signal_fd = -1, .parent_fd = -1, .why = "stdin was closed"})
+
+/* Blocks the signals; must be called before anything that may take time. 0 or -errno. */
+int shutdown_watch(struct shutdown *shutdown, struct loop *loop, pid_t parent);
+
+/* From here on the server exits after idle_ms without a line from the client, a call in flight
+ * or a job. conn, tools: borrowed while the loop runs. */
+void shutdown_watch_idle(struct shutdown *shutdown, const struct rpc_conn *conn,
+                         const struct tools *tools, uint64_t idle_ms);
+
+/* Blocks SIGTERM, SIGINT and SIGHUP, and watches a signalfd(2) that receives them, *ret_fd, owned
+ * by the caller. 0 or -errno. */
+int shutdown_watch_signals(struct loop *loop, struct loop_io *io, int *ret_fd, loop_io_fn fn,
+                           void *arg);
+
+void shutdown_done(struct shutdown *shutdown);

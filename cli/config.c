@@ -15,7 +15,6 @@
 #include "cli/commands.h"
 #include "cli/flags.h"
 #include "cli/options.h"
-#include "cli/outside_python.h"
 #include "cli/terminal.h"
 
 extern const struct embedded config_program[]; /* config.py */

@@ -14,7 +14,7 @@
 #include "cli/options.h"
 #include "cli/terminal.h"
 #include "guest/guest.h"
-#include "record/directory.h"
+#include "record/record.h"
 
 enum { WRAPPED_BYTES = 4096, WIDTH = 100, FIRST_COLUMN = 12, SECOND_COLUMN = 10 };
 

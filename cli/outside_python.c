@@ -1,4 +1,4 @@
-#include "cli/outside_python.h"
+#include "cli/commands.h"
 
 #include <errno.h>
 #include <stdint.h>

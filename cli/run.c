@@ -23,7 +23,6 @@
 #include "base/word.h"
 #include "cli/commands.h"
 #include "cli/options.h"
-#include "cli/shutdown.h"
 #include "cli/terminal.h"
 #include "guest/guest.h"
 #include "tools/install/install.h"

@@ -12,7 +12,6 @@
 #include "base/buf.h"
 #include "base/limits.h"
 #include "base/own.h"
-#include "base/utf8.h"
 #include "base/word.h"
 
 enum { SAID_BYTES = 4096 };

@@ -1,7 +1,7 @@
 """Where a command for the shell ends: quotes, brackets and here-documents go on in the next lines of a cell."""
 import re
 
-Pattern = load("pattern").Pattern
+Pattern = load("language").Pattern
 language = load("language")
 INNER = r"\$\(\(|\$\(|\$\{|`|\\.|\\$"
 PLAIN = Pattern(r"\\\s*$|\$'|'|\"|\(\(|\(|\)|<<<|<<-?|\|&?|&&|(?<![^\s;&|()<>])#.*|\{|" + INNER)

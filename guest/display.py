@@ -62,7 +62,7 @@ def present(session, value, enter):
     if kind.__name__ == "coroutine":
         load("shell").notebook(session).notes.append("the value is a coroutine, which runs only with `await`")
     if is_figure(value):
-        enter(load("figures").take, session, value)
+        enter(load("images").take, session, value)
         return text_of(value, enter)
     if load("forms").shows_itself(value, enter):
         return None
@@ -71,7 +71,7 @@ def present(session, value, enter):
     text = load("forms").text_form(value, data)
     text = "\n".join([text_of(value, enter) if text is None else cut(text)] + paths)
     if session.shown is not None:
-        session.guard([], "the form for people", enter, load("shown").take, session, value, data, text)
+        session.guard([], "the form for people", enter, load("forms").take, session, value, data, text)
     return text
 
 
@@ -115,7 +115,7 @@ def adopt_plotly(session, module):
             line = "[html: %s; plotly makes images only with the package kaleido]\n" % path
             SYS["stdout"].write(line)
         if session.shown is not None:
-            session.guard([], "the form for people", enter, load("shown").take_plotly, session, fig, line)
+            session.guard([], "the form for people", enter, load("forms").take_plotly, session, fig, line)
 
     module.show = show
     module.renderers.default = "json"  # any: with none, a figure as the last value is not shown at all

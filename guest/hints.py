@@ -13,7 +13,7 @@ except ImportError:  # a trimmed Python
     getrlimit = None
 
 distributions = load("distributions")
-Pattern = load("pattern").Pattern
+Pattern = load("language").Pattern
 WINDOWS = ("tkinter", "_tkinter", "turtle")
 NO_DISPLAY = Pattern(r"no display name|\$DISPLAY|[Cc]annot load backend|interactive framework|No available video device"
                      r"|could not locate runnable browser|cannot (open|connect to) (X server|display)|Qt binding modules")
@@ -588,7 +588,7 @@ def hint_for(session, error, name, message):
     if name == "KeyboardInterrupt":
         return load("shell").waited_for(error)
     if name in ("CalledProcessError", "TimeoutExpired"):
-        return load("failed").hint_for(session, load("shell").text_of_command(getattr(error, "cmd", "")))
+        return load("shell").hint_for(session, load("shell").text_of_command(getattr(error, "cmd", "")))
     if NO_DISPLAY.search(message) or name == "KeyError" and message == "'DISPLAY'":
         return no_display()
     if isinstance(error, OSError):

@@ -1,15 +1,15 @@
 """Notebook syntax: lines for the shell and magics, in a cell that is no valid Python as it stands.
 
 The parser turns such a cell into Python with the same line numbers, so that tracebacks show the user's lines. It needs
-to know only where a statement begins: no Python begins there with "!" or "%". What that Python calls is in shell.py and
-timing.py, and runs as a part of the cell.
+to know only where a statement begins: no Python begins there with "!" or "%". What that Python calls is in shell.py,
+and runs as a part of the cell.
 """
 import _ast
 import re
 
 language = load("language")
 commands = load("commands")
-Pattern = load("pattern").Pattern
+Pattern = load("language").Pattern
 NAME = "__notebook__"  # what translated code calls; among the builtins
 TARGET = Pattern(r"[\w.,*\[\]\"' \t]{1,200}")
 QUOTES = ('"""', "'''", '"', "'")

@@ -63,7 +63,7 @@ def has_one_thread():
 def is_left_alone():
     """Whether no thread is left once the native libraries that can have ended theirs."""
     try:
-        load("pools").pause()
+        load("threads").pause()
     except BaseException:  # also of an audit hook of the code's
         pass
     return has_one_thread()

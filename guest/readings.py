@@ -10,7 +10,7 @@ import re
 hints = load("hints")
 language = load("language")
 environ = load("zygote").environ  # which child processes get
-Pattern = load("pattern").Pattern
+Pattern = load("language").Pattern
 FENCE = Pattern(r"(?ms)^[ \t]*(`{3,}|~{3,})[ \t]*([\w+-]*)[^\n`]*\n(.*?)^[ \t]*\1[ \t]*$")
 MARK = Pattern(r"(?m)^[ \t]*(?:```|~~~)")
 PROMPT = Pattern(r"(>>>|In ?\[\d*\]:)(?: |$)")

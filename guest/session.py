@@ -37,7 +37,6 @@ changes = load("changes")
 checkpoint = load("checkpoint")
 native = load("native")
 edited = load("edited")
-looks = load("looks")
 
 
 def enter(function, *args):
@@ -92,7 +91,7 @@ class Session:
     name = "default"
     cell = "0"
     began = False  # whether the cell's code did
-    statements = None  # those of the cell, see looks.py
+    statements = None  # those of the cell, see language.py
 
     def __init__(self, options):
         self.options = options
@@ -117,7 +116,7 @@ class Session:
         self.root = os.getcwd()
         self.tuned = set()
         self.images = None  # those of this cell
-        self.shown = None  # what people see of its values, see shown.py; None: nobody does
+        self.shown = None  # what people see of its values, see forms.py; None: nobody does
         self.saved_images = []
         self.held = {}  # the code's handlers of signals while the driver works, see hold_signals
         self.came = set()  # of these signals, those that other threads have taken
@@ -214,7 +213,7 @@ class Session:
         if program is not None:
             program.begin(fields)
         self.prepare(WARM_UP if warm_up else name, text, fields.get("stdin"))
-        self.shown = load("shown").Shown() if "shown" in fields else None
+        self.shown = load("forms").Shown() if "shown" in fields else None
         started, cpu = clock_gettime_ns(CLOCK_REALTIME_COARSE), process_time_ns()
         result, value, error = ["result", "status", "ok"], None, None
         if not warm_up:
@@ -272,13 +271,13 @@ class Session:
             if self.where:
                 self.add_where(result)
         else:
-            load("outcome").describe(self, result, error, program, fields.get("stdin") is None)
+            load("trace").describe(self, result, error, program, fields.get("stdin") is None)
             box, error = self.keep_last(error), None
-            self.guard(result, "the exception's variables", enter, load("stack").free, self, box, self.error_line)
+            self.guard(result, "the exception's variables", enter, load("watch").free, self, box, self.error_line)
         if self.notebook is not None and not warm_up:
             self.guard(result, "exit statuses", enter, self.notebook.report, result)  # code can reach and bend the list
         if "matplotlib.pyplot" in IMPORTED and not warm_up:
-            self.guard(result, "the open figures", enter, load("figures").take_open, self)
+            self.guard(result, "the open figures", enter, load("images").take_open, self)
         if self.traced:
             self.guard(result, "the trace context", enter, load("traced").end, self)
         self.clean_up(fields.get("stdin") is not None, streams.flush_both if warm_up else streams.flush)
@@ -293,7 +292,7 @@ class Session:
             changed = self.guard(result, "the changes", changes.report, self, result, started)
         if not warm_up:
             self.guard(result, "edited modules", edited.report, self, result)
-            self.guard(result, "what the code does", looks.report, self, result)
+            self.guard(result, "what the code does", language.report, self, result)
         self.statements = None
         if self.images is not None or self.saved_images or changed:
             self.guard(result, "the images", enter, self.report_images, result, changed or ())
@@ -381,7 +380,7 @@ class Session:
         last = [BUILTINS.get("_")]
         BUILTINS["_"] = value
         if type(last[0]) not in UNWATCHED:
-            enter(load("stack").free, self, last)
+            enter(load("watch").free, self, last)
         if type(value) is int and -(10**18) < value < 10**18 or type(value) is bool:
             result += ("value", repr(value), "json", as_json.text_of(value))
             return

@@ -4,17 +4,25 @@ All of it runs as a part of the cell, below its frames, so an interrupt reaches 
 its output goes where descriptors 1 and 2 lead, in order with what the cell prints. Its exit status is no error; it is
 in _exit_code and in a note of the result.
 """
+import _signal
+import gc
 import os
 import re
 import sys
-import _signal
 from _io import StringIO
-from time import sleep
+from time import perf_counter, sleep
+from itertools import repeat
+from os import times
+from os.path import basename, dirname, exists, join
+
+try:
+    from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
+except ImportError:  # a trimmed Python
+    getrusage = None
 
 hints = load("hints")
 streams = load("streams")
-timing = load("timing")
-Pattern = load("pattern").Pattern
+Pattern = load("language").Pattern
 enter = load("session").enter
 environ = load("zygote").environ  # which child processes get
 NAME = r"[A-Za-z_]\w*"
@@ -207,7 +215,7 @@ class Notebook:
     def finished(self, command, status, script=""):
         self.session.namespace["_exit_code"] = status
         if status:
-            hint = load("failed").hint_for(self.session, script or command)
+            hint = hint_for(self.session, script or command)
             self.failed.append((command.strip().partition("\n")[0], status, hint))
 
     def report(self, result):
@@ -299,7 +307,7 @@ class Notebook:
         return wait(start((sys.executable, "-m", "pip", *map(str, words))))
 
     def timed(self):
-        return timing.Timed()
+        return Timed()
 
     def hold(self, value):
         self.held = value
@@ -309,7 +317,7 @@ class Notebook:
         return value
 
     def timeit(self, options, source, line):
-        timing.timeit(options, source, line, sys._getframe(1))
+        timeit(options, source, line, sys._getframe(1))
 
     def cd(self, path):
         path = fill(path, sys._getframe(1)).strip("'\"")
@@ -366,10 +374,154 @@ def waited_for(error):
         elif at.tb_frame.f_globals.get("__name__") == "subprocess" and code.co_name == "wait":
             text = text_of_command(getattr(values.get("self"), "args", ""))
         at = at.tb_next
-    return hints.no_network() if not hints.has_proxy() and load("failed").CLIENTS.search(text) else None
+    return hints.no_network() if not hints.has_proxy() and CLIENTS.search(text) else None
 
 
 def notebook(session):
     if session.notebook is None:
         session.notebook = Notebook(session)
     return session.notebook
+
+
+# --- %time and %timeit ---
+language = load("language")
+REPEAT = 7
+SHORT_S, LONG_S = 0.2, 4  # of one run of many loops, and of all runs of code that is slow
+UNITS = ((1, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+FUNCTION = "def timed(__loops__):\n for __loop__ in __loops__: pass"
+
+
+def shown(seconds):
+    """Three digits, as 1.23 µs."""
+    seconds = round(seconds, 12)
+    if seconds >= 60:
+        return "%d min %d s" % divmod(round(seconds), 60)
+    size, unit = next((one for one in UNITS if seconds >= one[0]), UNITS[-1])
+    return "%.3g %s" % (seconds / size, unit)
+
+
+def cpu_times():
+    """(user, system) of this process and of the commands that it has waited for."""
+    if getrusage is None:
+        user, system, more_user, more_system, _ = times()
+        return user + more_user, system + more_system
+    own, commands = getrusage(RUSAGE_SELF), getrusage(RUSAGE_CHILDREN)
+    return own.ru_utime + commands.ru_utime, own.ru_stime + commands.ru_stime
+
+
+class Timed:
+    """Writes how long its body has taken."""
+
+    def __enter__(self):
+        self.cpu, self.wall = cpu_times(), perf_counter()
+
+    def __exit__(self, *_):
+        wall = perf_counter() - self.wall
+        user, system = (max(0, after - before) for before, after in zip(self.cpu, cpu_times()))
+        SYS["stdout"].write("CPU times: user %s, sys: %s, total: %s\nWall time: %s\n" % (
+            shown(user), shown(system), shown(user + system), shown(wall)))
+
+
+def function_of(source, line, frame):
+    """A function that runs source for each item of its argument. What it assigns is its own, as with IPython."""
+    name = frame.f_code.co_filename
+    body = language.python_tree("\n" * (line - 1) + source, name, 0).body
+    tree = language.tree_of(FUNCTION, name, 0)
+    tree.body[0].body[0].body = body or tree.body[0].body[0].body
+    load("notebook").hide_columns(tree, (frame.f_lineno,))
+    namespace = frame.f_globals
+    if frame.f_locals is not namespace:
+        namespace = {**namespace, **frame.f_locals}
+    found = {}
+    exec(compile(tree, name, "exec", 0, True), namespace, found)
+    return found["timed"]
+
+
+def once(function, loops):
+    """The time of so many loops, without the collector's."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        started = perf_counter()
+        enter(function, repeat(None, loops))
+        return perf_counter() - started
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def timeit(options, source, line, frame):
+    chosen = {key: int(value) for key, value in re.findall(r"-([nr])\s*(\d+)", options)}
+    function = function_of(source, line, frame)
+    loops, count, taken = chosen.get("n", 0), chosen.get("r", 0), 0
+    if not loops:
+        for loops in (step * 10**power for power in range(10) for step in (1, 2, 5)):
+            taken = once(function, loops)
+            if taken >= SHORT_S:
+                break
+    count = count or max(1, int(min(REPEAT, LONG_S / taken if taken else REPEAT)))
+    runs = [once(function, loops) / loops for _ in range(count)]
+    mean = sum(runs) / len(runs)
+    deviation = (sum((run - mean) ** 2 for run in runs) / len(runs)) ** 0.5
+    SYS["stdout"].write("%s ± %s per loop (mean ± std. dev. of %d run%s, %s loop%s each)\n" % (
+        shown(mean), shown(deviation), count, "" if count == 1 else "s", format(loops, ","), "" if loops == 1 else "s"))
+
+
+# --- commands that fail: one sentence that saves a round ---
+
+# Programs that fail in a sandbox without a network.
+CLIENTS = Pattern(r"(?m)(?:^|[|&;(])\s*(?:(?:timeout\s+\S+|time|if|!|\w+=\S*)\s+)*(?:/\S*/)?(?:curl|wget|ssh|scp|sftp|ping|telnet|dig|nslookup|npx"
+                  r"|git\s+(?:clone|fetch|pull|push|ls-remote)|(?:\S*python[\d.]*\s+-m\s+)?(?:uv\s+)?pip[\d.]*\s+(?:download|wheel|index)|(?:npm|yarn|pnpm|gem|cargo|go)\s+(?:i|ci|install|add|get|update|fetch))\b")
+WITHOUT_PROXY = Pattern(r"\b(?:ssh|scp|sftp|ping|telnet|dig|nslookup)\b|\bgit@")
+GIT = Pattern(r"(?m)(?:^|[|&;(])\s*git\s+(?!init\b|clone\b|config\b|version\b|help\b|--version)")
+NO_REPOSITORY = ("no .git is in %s: if it belongs to a repository that begins above it, the user can give that directory as "
+                 "--workspace")
+LINKED = "the user can give that as --workspace, or with --mount; then git --git-dir=/data/%s%s --work-tree=. finds it"
+PIP = Pattern(r"\bpip3?\s+install\b[^;|&]*?(?:\s(?:-e|--editable)\b|\s\.{0,2}/|\s\.(?:\[|\s|$))")
+LOCAL_BUILD = "pip builds without a network: --no-build-isolation --no-deps; or without pip, sys.path.insert(0, DIRECTORY)"
+TRACERS = Pattern(r"(?m)(?:^|[|&;(])\s*(?:\w+=\S*\s+)*(?:/\S*/)?(?:gdb|lldb|strace|ltrace|py-spy)\b")
+LOCALHOST = Pattern(r"localhost|127\.0\.0\.1|\[?::1\b|0\.0\.0\.0")
+
+
+def hint_for(session, text):
+    """What the failure of a command of the shell may mean, or None."""
+    gone = hints.without_directory(session)
+    if gone:
+        return gone
+    if "container" not in session.options and LOCALHOST.search(text):
+        last = re.split(r"[;\n]", re.sub(r"[;\s]*(?:\bexit\b[^;\n]*)?$", "", text))[-1]
+        return hints.NO_LISTENER if LOCALHOST.search(last) and re.search(r"\b(?:curl|wget)\b", last) else None
+    if CLIENTS.search(text):
+        return hints.no_network() if not hints.has_proxy() or WITHOUT_PROXY.search(text) else hints.NOT_ALLOWED + hints.ask_for_host()
+    if PIP.search(text):
+        return LOCAL_BUILD
+    found = GIT.search(text) and repository(session)
+    if found:
+        return found
+    if TRACERS.search(text):
+        return "the sandbox refuses ptrace, so gdb and strace cannot trace a process; faulthandler and pdb do without it"
+    if re.search(r"\bgit\s+mv\b", text) and "cow" in session.options:
+        return "git cannot move a directory of the user's here: mv, then git add -A"
+    return None
+
+
+def repository(session):
+    """Why git finds no repository where the user has one."""
+    place = os.getcwd()
+    while not os.path.lexists(join(place, ".git")):
+        if place in (session.root, "/"):
+            return NO_REPOSITORY % place if place != "/" and "workspace" in session.options else None
+        place = dirname(place)
+    try:
+        with open(join(place, ".git"), encoding="utf-8", errors="replace") as file:
+            found = re.match("gitdir: (.+)", file.read(5000))
+    except OSError:  # as usual, it is a directory
+        return None
+    target = join(place, found[1]) if found else place
+    if exists(target):
+        return None
+    if found[1][0] != "/":  # a submodule
+        return NO_REPOSITORY % place
+    main = target.partition("/.git/")[0]
+    return "this is a linked worktree, and its repository, %r, is not in the sandbox: %s" % (
+        main[:200], LINKED % (basename(main), target[len(main):]))

@@ -24,10 +24,10 @@ IDLE_S = 0.02  # a call should have the processor to itself
 # it does processes that end.
 PAUSES_S = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 # In this order what each call writes is on fewest pages.
-ALWAYS = ("orphan", "descriptors", "session", "opening", "stack", "watch")
+ALWAYS = ("orphan", "descriptors", "session", "opening", "watch")
 SELDOM = (
-    "display", "outcome", "trace", "distributions", "pattern", "hints", "forms", "images", "figures", "packages", "spawn",
-    "awaiting", "warned", "pools", "threads", "heal", "program", "notebook", "timing", "shell", "shown", "locks", "readings",
+    "display", "trace", "distributions", "hints", "forms", "images", "packages", "spawn",
+    "awaiting", "threads", "heal", "program", "notebook", "shell", "locks", "readings",
 )
 frames = load("frames")
 imports = load("imports")
@@ -60,7 +60,7 @@ def load_first(options):
     for name in ALWAYS:
         load(name)
     if "warnings" in IMPORTED:  # by a .pth file: then each session needs it at once, see watch.py
-        load("warned")
+        load("watch")
     load("tags").widen()
     imports.hold()
     map_files()

@@ -44,8 +44,7 @@ def write_file(path, text, force):
 
 
 def export(book, options):
-    from export import markdown, notebook, script
-    from export_html import page
+    from export import markdown, notebook, page, script
     form = {"ipynb": notebook, "py": script, "md": markdown, "html": page}.get(options.get("format"))
     if not form:
         raise Refused("record export: --format takes ipynb, py, md or html", USAGE)

@@ -6,14 +6,46 @@
 
 #include "base/fail.h"
 
+struct record;
+
+/* The directory of records: one file for each server, locked while its server lives. */
+
+enum { RECORD_NAME_BYTES = 64 };
+
+/* What each record's first line begins with. */
+#define RECORD_BEGIN "{\"v\":1,\"seq\":0,\"time\":\""
+
+/* Whether a file of this name can be a record: "2026-11-22T10-15-02Z-4711.jsonl". */
+bool record_is_name(const char *name);
+
+/* Opens the directory, which must have mode 0700 and be the user's own; makes it if create says so
+ * and it is missing. Returns a descriptor or -errno with ret_fail. */
+int record_directory_open(const char *path, bool create, struct fail *ret_fail);
+
+/* Makes the file of a record, and locks it. Returns a descriptor or -errno. */
+int record_file_new(int dir_fd, char name[RECORD_NAME_BYTES]);
+
+/* Removes the oldest records that no live server holds, until all but own take at most so many
+ * bytes. Returns how many bytes they take then. */
+uint64_t record_directory_trim(int dir_fd, const char *own, uint64_t bytes);
+
+/* The names of all records in order, the oldest first, and how many bytes they take; none if the
+ * directory cannot be read. */
+struct record_names {
+    char **at;
+    int count;
+    uint64_t bytes;
+};
+
+void record_directory_list(int dir_fd, struct record_names *ret_names);
+void record_names_done(struct record_names *names);
+
 /* What one server does, as a file of JSON lines that only grows: {"v":1,"seq":N,"time":"…","kind":
  * "cell","prev":"…", …}. prev is the SHA-256 of the line before without its newline, so that a line
  * that is altered, missing or moved shows. docs/RECORD.md is the user's page.
  *
  * The file is made at the first call (record_open) and its first line at the first event. Where
  * writing fails the record ends: the server goes on, and record_take_news() says so once. */
-
-struct record;
 
 struct record_config {
     const char *directory; /* absolute, without symlinks; it need not exist. Borrowed */
@@ -37,7 +69,7 @@ void record_set_start(struct record *record, json_t *(*make)(void *arg), void *a
  */
 bool record_open(struct record *record, struct fail *ret_fail);
 
-/* Whether a record can be in this directory, which need not exist: see directory.h. 0 or -errno
+/* Whether a record can be in this directory, which need not exist: see above. 0 or -errno
  * with ret_fail. */
 int record_check(const char *directory, struct fail *ret_fail);
 

@@ -1,5 +1,5 @@
 """Runs what a record says again, in a new sandbox, and compares. A record may be anybody's: it says what runs, and nothing of
-where. The server's part, cli/replay.c, has the sandboxes and their settings; each request to it is a line of JSON, and so is
+where. The server's part, cli/record.c, has the sandboxes and their settings; each request to it is a line of JSON, and so is
 each of its responses."""
 import hashlib
 import json_text

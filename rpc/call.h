@@ -116,7 +116,8 @@ void rpc_call_set_task(struct rpc_call *call, const struct rpc_task *task);
 
 bool rpc_call_cancelled(const struct rpc_call *call);
 
-/* The request's trace context, an object of strings (rpc/trace.h), borrowed; NULL: it has none. */
+/* The request's trace context, an object of strings (rpc_trace_new()), borrowed; NULL: it has none.
+ */
 json_t *rpc_call_trace(const struct rpc_call *call);
 
 /* When the request was dispatched, CLOCK_MONOTONIC. */

@@ -8,7 +8,6 @@
 #include "base/buf.h"
 #include "base/limits.h"
 #include "base/own.h"
-#include "base/utf8.h"
 #include "base/word.h"
 
 static json_t *text_repaired(const char *bytes, size_t size)

@@ -2,6 +2,8 @@
 #include <jansson.h>
 #include <stdbool.h>
 
+#include "base/embed.h"
+
 /* The declared subset of JSON Schema 2020-12. Anything else in a schema file fails a test. */
 
 enum keyword_type {
@@ -29,3 +31,9 @@ bool keyword_type_matches(enum keyword_type type, const json_t *value);
 
 /* Whether required names key. */
 bool keyword_requires(const json_t *schema, const char *key);
+
+/* The files NAME.input.json, in order; ends with a NULL name. Generated at build time. */
+extern const struct embedded schema_catalog[];
+
+/* The files NAME.output.json, one for each input file. Ends with a NULL name. */
+extern const struct embedded schema_outputs[];

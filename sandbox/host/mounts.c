@@ -13,7 +13,7 @@
 #include "base/own.h"
 #include "base/parse.h"
 #include "base/path.h"
-#include "base/utf8.h"
+#include "base/word.h"
 #include "sandbox/host/host_facts.h"
 #include "sandbox/host/python.h"
 #include "sandbox/scratch.h"

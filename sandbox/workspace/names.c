@@ -22,7 +22,6 @@
 
 #include "base/limits.h"
 #include "base/path.h"
-#include "base/utf8.h"
 #include "base/word.h"
 #include "sandbox/types.h"
 #include "sandbox/workspace/protected.h"

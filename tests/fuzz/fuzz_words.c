@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/utf8.h"
 #include "base/word.h"
 #include "rpc/text.h"
 #include "tests/fuzz/fuzz.h"

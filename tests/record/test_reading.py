@@ -18,7 +18,6 @@ sys.path.insert(0, ZIP)
 
 import book  # noqa: E402
 import export  # noqa: E402
-import export_html  # noqa: E402
 import json_text  # noqa: E402
 import replay  # noqa: E402
 import show  # noqa: E402
@@ -44,7 +43,7 @@ def chain(*kinds):
 
 def forms(read):
     return [show.show(read, colours=False), show.why(read, 0), show.summary(read), show.verdict(read.reading)[0],
-            *(form(read, None)[0] for form in (export.markdown, export.script, export.notebook, export_html.page))]
+            *(form(read, None)[0] for form in (export.markdown, export.script, export.notebook, export.page))]
 
 
 class Case(unittest.TestCase):
@@ -160,7 +159,7 @@ class Hostile(Case):
                            for kind in ("cell", "result", "network", "change", "write", "odd")))
         for text in forms(read):
             self.assertEqual([c for c in text if ord(c) < 32 and c not in "\n\t" or c in "\x7f\x9b\u202e"], [])
-        page = export_html.page(read, None)[0]
+        page = export.page(read, None)[0]
         self.assertFalse("<script" in page or "<img" in page)
 
     def test_anything_is_read_without_an_error_of_ours(self):
@@ -224,7 +223,7 @@ class Texts(unittest.TestCase):
 
     def test_code_on_a_page_is_marked(self):
         code = "if x in 'a\\'b' or y: # <c>\n  z1 = 0x1F + \"\"\"q\n\"\"\" 'open\n1"
-        marked = export_html.highlight(code)
+        marked = export.highlight(code)
         self.assertEqual(re.findall('<span class="(.)">(.*?)</span>', marked, re.DOTALL), [
             ("k", "if"), ("k", "in"), ("s", "&#39;a\\&#39;b&#39;"), ("k", "or"), ("c", "# &lt;c&gt;"), ("n", "0x1F"),
             ("s", "&quot;&quot;&quot;q\n&quot;&quot;&quot;"), ("s", "&#39;open"), ("n", "1")])

@@ -10,7 +10,6 @@
 
 #include "base/limits.h"
 #include "base/own.h"
-#include "base/utf8.h"
 #include "base/word.h"
 #include "rpc/text.h"
 #include "tools/content/content.h"

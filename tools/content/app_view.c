@@ -7,11 +7,15 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/embed.h"
 #include "base/hash.h"
 #include "base/limits.h"
 #include "rpc/conn.h"
 #include "rpc/text.h"
-#include "view/page.h"
+
+/* The page that shows results to people, in parts (view/): view.css, clean.js and view.js. Also the
+ * look of a record's export. */
+extern const struct embedded view_catalog[];
 
 struct views {
     enum tools_ui ui;

@@ -1,4 +1,4 @@
-#include "tools/files/edit.h"
+#include "tools/files/read_text.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -9,7 +9,6 @@
 #include "base/buf.h"
 #include "base/own.h"
 #include "base/word.h"
-#include "tools/files/read_text.h"
 
 enum {
     LINES_MOST = 100000,     /* of a file that is searched */

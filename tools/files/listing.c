@@ -16,7 +16,6 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/own.h"
-#include "base/utf8.h"
 #include "base/word.h"
 #include "schema/schema.h"
 #include "tools/box/tool.h"

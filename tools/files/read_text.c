@@ -14,7 +14,6 @@
 #include "base/limits.h"
 #include "base/own.h"
 #include "base/parse.h"
-#include "base/utf8.h"
 #include "base/word.h"
 #include "rpc/text.h"
 #include "tools/content/content.h"

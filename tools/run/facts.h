@@ -13,7 +13,7 @@ FACT(RUN_VALUE, "The value of a last-line expression, when it is not None.", "",
      .json = "result", .part = {"value", FORM_TEXT, 17000})
 /* The value as JSON text. */
 FACT(RUN_JSON, "", "", .part = {"json", FORM_JSON, LIMIT_RESULT_JSON_BYTES})
-/* What people see of values: JSON text, see guest/shown.py. */
+/* What people see of values: JSON text, see guest/forms.py. */
 FACT(RUN_SHOWN, "", "", .part = {"shown", FORM_JSON, LIMIT_VIEW_BYTES})
 FACT(RUN_ERROR_TYPE, "", "", .name = "error_type", .json = "error.type",
      .part = {"error_type", FORM_TEXT, 200})

@@ -6,7 +6,7 @@
 
 #include "base/limits.h"
 #include "base/own.h"
-#include "base/utf8.h"
+#include "base/word.h"
 #include "tools/content/content.h"
 
 /* A change to the other stream inside of head and tail. The guest's own NULs are dropped on the way

@@ -72,7 +72,7 @@ struct run_row {
     const char *otherwise; /* what it says in another case, see append_line() */
     /* What the guest says of it. Its words are unchanged: whatever shows them must quote them
      * (base/word.h). Each bound is above what the driver sends (guest/display.py, as_json.py,
-     * trace.py, outcome.py, changes.py, images.py). */
+     * trace.py, changes.py, images.py). */
     struct run_part {
         const char *name; /* NULL: the server alone finds it out */
         enum {

@@ -15,7 +15,6 @@
 #include "base/log.h"
 #include "base/own.h"
 #include "base/path.h"
-#include "base/utf8.h"
 #include "base/word.h"
 #include "record/record.h"
 #include "rpc/text.h"

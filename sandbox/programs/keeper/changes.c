@@ -14,7 +14,6 @@
 #include "base/fd.h"
 #include "base/own.h"
 #include "base/path.h"
-#include "base/utf8.h"
 #include "base/word.h"
 #include "sandbox/programs/common/content.h"
 #include "sandbox/programs/keeper/keeper.h"

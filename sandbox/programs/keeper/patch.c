@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 
 #include "base/own.h"
-#include "base/utf8.h"
 #include "base/word.h"
 
 /* --- which lines differ: see patch.h --- */

@@ -208,10 +208,10 @@ class Figures(WithLibraries):
                                             f"plt.plot([1]); plt.title('\U00013000\U00013001'); plt.ylabel('\U00013000'); {code}")
                 self.assertEqual(result.text.count("has no glyph for"), 1, result.text)
                 self.assertRegex(result.text, "(?i)\U00013000\U00013001|13000.*13001")
-                self.assertNotIn("figures.py", result.text)
+                self.assertNotIn("images.py", result.text)
                 self.assertLessEqual(result.text.count("No Such Font"), 1, result.text)
         result = self.server.python("plt.figure(figsize=(1, 1), tight_layout=True); plt.title('x' * 90); plt.ylabel('y' * 90)")
-        self.assertNotIn("figures.py", result.text)
+        self.assertNotIn("images.py", result.text)
 
     def test_copies_of_a_picture_are_shown_once(self):
         self.assertEqual(self.count("plt.plot([1]); plt.savefig('one.png'); plt.savefig('two.png')"), 1)

@@ -15,7 +15,6 @@
 #include "base/hash.h"
 #include "base/limits.h"
 #include "base/own.h"
-#include "record/directory.h"
 #include "tests/unit/unit.h"
 
 enum { TEXT_BYTES = 1 << 20 };

@@ -1,4 +1,4 @@
-#include "rpc/trace.h"
+#include "rpc/peer.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,11 +1,10 @@
-#include "schema/catalog.h"
+#include "schema/keyword.h"
 
 #include <regex.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "schema/keyword.h"
 #include "schema/schema.h"
 #include "tests/unit/unit.h"
 

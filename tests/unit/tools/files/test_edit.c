@@ -1,4 +1,4 @@
-#include "tools/files/edit.h"
+#include "tools/files/read_text.h"
 
 #include <stdlib.h>
 #include <string.h>
