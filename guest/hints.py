@@ -408,7 +408,7 @@ def container(session, error):
 def line_of(session, error):
     """The line of the code that has led to it."""
     cell, number = load("trace").position(session, error)
-    return session.sources.get("<cell %s>" % cell, "").split("\n")[max(number - 1, 0):][:1][0]
+    return load("language").lines_of(session.sources.get("<cell %s>" % cell, ""))[max(number - 1, 0):][:1][0]
 
 
 def innermost(error):

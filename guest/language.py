@@ -60,7 +60,7 @@ def strip_fence(text, bare):
         return text  # two fences: see readings.py
     if body.endswith("`") or body.rpartition("\n")[2].strip() and not parses(body):
         return text  # the mark is part of the code
-    blank_lines = text[: len(text) - len(text.lstrip())].count("\n")
+    blank_lines = len(lines_of(text[: len(text) - len(text.lstrip())])) - 1
     return "\n" * (blank_lines + 1) + body
 
 
@@ -75,19 +75,25 @@ def parses(text, flags=0):
 def strip_tag(text, bare):
     for opening, closing in TAGS:
         if bare.startswith(opening) and bare.endswith(closing):
-            blank_lines = text[: len(text) - len(text.lstrip())].count("\n")
+            blank_lines = len(lines_of(text[: len(text) - len(text.lstrip())])) - 1
             return "\n" * blank_lines + bare[len(opening) : -len(closing)]
     return text
 
 
+def lines_of(text):
+    """Those of Python's source, without their ends: CPython ends a line here only, and str.splitlines also at form feeds,
+    U+2028 and others."""
+    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+
 def without_indent(text):
     """The text moved left by the indent of its first line, or None when its lines do not share it."""
-    lines = text.splitlines(True)
+    lines = lines_of(text)
     first = next((line for line in lines if line.strip()), "")
     indent = first[: len(first) - len(first.lstrip())]
     if not indent or any(line.strip() and not line.startswith(indent) for line in lines):
         return None
-    return "".join(line[len(indent) :] if line.strip() else line for line in lines)
+    return "\n".join(line[len(indent) :] if line.strip() else line for line in lines)
 
 
 def prepare_compiler(source):
@@ -135,7 +141,7 @@ def compile_cell(text, name, flags):
     try:
         return codes_of(tree, text, name, flags)
     except SyntaxError as error:  # of the compiler, which has no text
-        lines = (without_indent(text) or text).split("\n")
+        lines = lines_of(without_indent(text) or text)
         error.text = lines[error.lineno - 1] if 0 < (error.lineno or 0) <= len(lines) else None
         raise
 

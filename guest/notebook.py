@@ -113,7 +113,7 @@ def magic(target, word, rest, number):
 
 class Translation:
     def __init__(self, text):
-        self.lines = text.replace("\r\n", "\n").split("\n")
+        self.lines = language.lines_of(text)
         self.out = []
         self.changed = set()  # numbers of the lines that are not the user's
         self.wanted = []  # what lines of installers name

@@ -67,7 +67,7 @@ def of_fences(text):
     found = list(FENCE.finditer(text))
     around = FENCE.sub("", text)
     if (not found or any(one[2].lower() not in language.FENCE_NAMES for one in found) or MARK.search(around)
-            or len(found) > 1 and around.strip() or any(map(is_code, around.split("\n"))) or any(map(may_be_open, FENCE.split(text)[::4]))):
+            or len(found) > 1 and around.strip() or any(map(is_code, language.lines_of(around))) or any(map(may_be_open, FENCE.split(text)[::4]))):
         return
     parts, at = [], 0
     for one in found:
@@ -78,7 +78,7 @@ def of_fences(text):
 
 def of_transcript(text):
     """The statements behind prompts. Lines without one are output, but not before the first, nor if they may be code."""
-    lines, out, is_open, statement, is_traceback = text.split("\n"), [], False, "", False
+    lines, out, is_open, statement, is_traceback = language.lines_of(text), [], False, "", False
     first = next((line for line in lines if line.strip()), "").lstrip()
     if not PROMPT.match(first):
         return

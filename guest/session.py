@@ -60,12 +60,10 @@ def give_back(settings):
     setprofile(profile)
 
 
-def lines_of(text):
+def cached_lines(text):
     """As linecache has them: carets are misplaced on a last line without a line end."""
-    lines = text.splitlines(True)
-    if lines and lines[-1][-1:] != "\n":
-        lines[-1] += "\n"
-    return lines
+    lines = [line + "\n" for line in language.lines_of(text)]
+    return lines if lines[-1] != "\n" else lines[:-1]
 
 
 class Main(type(sys)):
@@ -153,7 +151,7 @@ class Session:
 
     def place(self, frame):
         name, line = frame.f_code.co_filename, frame.f_lineno
-        lines = self.sources[name].splitlines()
+        lines = language.lines_of(self.sources[name])
         source = lines[line - 1].strip() if line and line <= len(lines) else ""
         return name[len("<cell ") : -1], str(line), source[:200]
 
@@ -166,7 +164,7 @@ class Session:
         """Keeps the source for tracebacks, inspect.getsource and spawned processes."""
         self.sources[name] = text
         for cache in self.line_caches:
-            cache[name] = (len(text), None, lines_of(text), name)
+            cache[name] = (len(text), None, cached_lines(text), name)
 
     def share_sources(self, module):
         """Gives them to the linecache that the code has imported; it may be a module of the code's own."""

@@ -89,7 +89,7 @@ def definitions(sources):
             flags = load("language").compile_cell(text, name, flags)[1]
         except (SyntaxError, ValueError, MemoryError, RecursionError):
             continue
-        lines = text.split("\n")
+        lines = load("language").lines_of(text)
         for node in load("notebook").statements(tree):
             if kept(node):
                 yield "_define(%a, %a, %d, %d)" % (statement(node, lines), name, start_of(node), flags)

@@ -56,6 +56,13 @@ def turn_to(target):
         order["wait"] = False
 
 
+def unblock():
+    """A child that made its stdout or stderr non-blocking has made ours so: they are one open file (fcntl(2), F_SETFL), and
+    what the pipe has no space for would be lost."""
+    for fd in SPARES.values():
+        os.set_blocking(fd, True)
+
+
 class Lines(BufferedWriter):
     """TextIOWrapper flushes its buffer after each line; an explicit flush calls Out.flush.
 
@@ -69,21 +76,32 @@ class Lines(BufferedWriter):
     def write(self, data):
         if order["last"] != 1:
             turn_to(1)
-        return BufferedWriter.write(self, data)
+        try:
+            return BufferedWriter.write(self, data)
+        except BlockingIOError as error:
+            unblock()
+            return error.characters_written + BufferedWriter.write(self, memoryview(data).cast("B")[error.characters_written :])
 
     def flush(self):
         if order["last"] == 2:
             turn_to(1)
         if self.left > 0:
             self.left -= 1
-            BufferedWriter.flush(self)
+            self.move()
         elif monotonic() - self.flushed > BLOCK_S:
-            BufferedWriter.flush(self)
+            self.move()
             self.flushed = monotonic()
+
+    def move(self):
+        try:
+            BufferedWriter.flush(self)
+        except BlockingIOError:
+            unblock()
+            BufferedWriter.flush(self)
 
     def close(self):
         if not self.closed:
-            BufferedWriter.flush(self)
+            self.move()
         BufferedWriter.close(self)
 
 
@@ -102,12 +120,19 @@ class Framed(FileIO):
 
     def write(self, data):
         if not order["one_pipe"] or os.fstat(2).st_ino != inodes[2]:
-            return FileIO.write(self, data)
+            return self.move(data)
         view = memoryview(data)
         for at in range(0, len(view), ERROR_MAX):
             part = view[at : at + ERROR_MAX]
-            os.write(2, b"".join((ERROR_HEAD, len(part).to_bytes(2, "little"), part)))
+            self.move(b"".join((ERROR_HEAD, len(part).to_bytes(2, "little"), part)))
         return len(view)
+
+    def move(self, data):
+        written = FileIO.write(self, data)
+        if written is None:  # it would block
+            unblock()
+            written = FileIO.write(self, data)
+        return written
 
 
 class Errors(BufferedWriter):
@@ -182,6 +207,7 @@ def wrap_starts():
     def flushing(function):
         def spawn(*args, **kwargs):
             flush_both()
+            unblock()
             return function(*args, **kwargs)
 
         spawn.__name__, spawn.__doc__ = function.__name__, function.__doc__
@@ -232,6 +258,7 @@ def renew():
     """Restores streams that an earlier cell closed or deleted; keeps those that it replaced. Returns whether threads have
     written since the last cell."""
     between, order["last"] = order["last"] != 0, 1
+    unblock()
     if out.closed or "stdout" not in SYS:
         make_out()
     elif out.buffer.left != LINES_MAX:

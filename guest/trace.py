@@ -169,7 +169,7 @@ def suggestion(error, line):
     saved, SYS["stderr"] = SYS.get("stderr"), StringIO()
     try:
         hook(type(error), error, error.__traceback__)
-        printed = SYS["stderr"].getvalue().splitlines()
+        printed = SYS["stderr"].getvalue().split("\n")
     finally:
         SYS["stderr"] = saved
     for candidate in reversed(printed):
@@ -190,7 +190,7 @@ def text_of(session, error, whole=None, message=None):
     if not report.stack and text.count(HEADER) == 1 and text.startswith(HEADER):
         text = text[len(HEADER) :]  # as CPython: no header above a SyntaxError of the cell itself
     if (3, 10) <= sys.version_info[:2] <= (3, 11) and isinstance(error, (NameError, AttributeError)):
-        line = "".join(report.format_exception_only()).splitlines()[0]
+        line = "".join(report.format_exception_only()).split("\n")[0]
         better = suggestion(error, line)
         if better != line:
             head, _, tail = text.rpartition(line)

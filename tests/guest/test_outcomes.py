@@ -112,6 +112,29 @@ class Outcomes(GuestCase):
         for code in ("x = '\0'", "(" * 3000, "x = 1\n  y = 2", "\ud800"):
             self.assertEqual(self.session.run(code).status, "error")
 
+    def test_lines_end_where_pythons_do(self):
+        self.run_ok("import inspect, re, time, warnings")
+        for mark in (*"\f\v\x1c\x1d\x1e\x85\u2028\u2029", "\n", "\r\n", "\r"):
+            end = mark if mark in ("\n", "\r\n", "\r") else "\n"
+            head, at = 's = """%s"""' % mark + end, 3 if end == mark else 2
+            reply = self.session.run(head + "1 / 0" + end)
+            self.assertIn("line %d, in <module>\n    1 / 0\n" % at, reply.traceback, repr(mark))
+            reply = self.run_ok(head + "warnings.warn(%a)" % mark + end + "None")
+            self.assertIn(":%d: UserWarning: " % at, reply.err, repr(mark))
+            self.assertIn("\n  warnings.warn(%a)\n" % mark, reply.err, repr(mark))
+            self.run_ok(head + "def f():" + end + "    return 42" + end)
+            self.assertEqual(self.run_ok("print(inspect.getsource(f))").out, "def f():\n    return 42\n\n", repr(mark))
+            reply = self.session.run("  x = '%s'\n  re.compile('(')" % (mark if end != mark else ""))  # moved to the left
+            self.assertIn("\n    re.compile('(')\n", reply.traceback or "", repr(mark))
+            self.assertIn("\n    return 5\n", self.session.run(head + "return 5").traceback, repr(mark))
+            reply = self.session.run(head + "!true" + end + "1 / 0")
+            self.assertIn("line %d, in <module>\n    1 / 0\n" % (at + 1), reply.traceback, repr(mark))
+            self.session.send(head + "print(1, flush=True)" + end + "time.sleep(60)")
+            os.read(self.session.out, 1)
+            time.sleep(0.1)
+            self.session.interrupt()
+            self.assertEqual(self.session.receive().where()[1:], (str(at + 1), "time.sleep(60)"), repr(mark))
+
     def test_exit(self):
         for code, expected in (("exit(3)", "3"), ("import sys; sys.exit()", "0"), ("raise SystemExit(True)", "1")):
             reply = self.session.run(code)

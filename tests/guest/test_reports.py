@@ -116,6 +116,18 @@ class Reports(GuestCase):
         self.assertIn("descriptor 2 was closed", self.run_ok("os.close(2)").note)
         self.assertEqual(self.run_ok("1").all("note"), [])
 
+    def test_a_child_that_leaves_the_pipes_non_blocking(self):
+        self.run_ok("import os, subprocess, sys\nmark = 'import os; os.set_blocking(1, False); os.set_blocking(2, False)'")
+        for spoil in ("subprocess.run([sys.executable, '-c', mark])", "!{sys.executable} -c '{mark}'", "os.set_blocking(1, False); os.set_blocking(2, False)"):
+            for between in (False, True):
+                for fill, size in (("print('z' * 3_000_000)", 3_000_001), ("for _ in range(30): print('z' * 99_999)", 3_000_000),
+                                   ("done = os.system('head -c 3000000 /dev/zero')", 3_000_000), ("sys.stdout.buffer.write(b'z' * 3_000_000); None", 3_000_000)):
+                    fill += "\nprint('e' * 1_000_000, file=sys.stderr)"
+                    if between:
+                        self.run_ok(spoil + ("\nNone" if "run" in spoil else ""))
+                    reply = self.session.run(fill if between else spoil + "\n" + fill)
+                    self.assertEqual((reply.status, len(reply.out), len(reply.err)), ("ok", size, 1_000_001), (spoil, between, fill))
+
     def test_what_threads_write_between_cells(self):
         self.run_ok("import threading\ngo, done = threading.Event(), threading.Event()\n"
                     "def late():\n    go.wait()\n    print('late')\n    done.set()\nthreading.Thread(target=late, daemon=True).start()\n"

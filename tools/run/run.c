@@ -680,11 +680,11 @@ void outcome_take_place(struct run *run, const char *text)
     }
     const char *source = cell == run->cell ? run->request.code : "";
     for (uint64_t i = 1; i < number && source; i++) {
-        source = strchr(source, '\n');
-        source = source ? source + 1 : NULL;
+        source = strpbrk(source, "\r\n"); /* as CPython ends a line */
+        source = source ? source + (strncmp(source, "\r\n", 2) == 0 ? 2 : 1) : NULL;
     }
-    source = source ? source + strspn(source, " \t") : "";
-    set_place(run, cell, number, source, strcspn(source, "\n"));
+    source = source ? source + strspn(source, " \t\f") : "";
+    set_place(run, cell, number, source, strcspn(source, "\r\n"));
 }
 
 void outcome_take_trace(struct run *run, const char *text)

@@ -263,6 +263,19 @@ static void only_a_whole_line_of_a_trace_is_a_place(void **)
     assert_string_equal(run->facts[RUN_WHERE].data, "<cell 7>:12");
 }
 
+static void a_line_of_the_code_ends_where_pythons_do(void **)
+{
+    static const char *const codes[] = {"a\f\n \fb\nc", "a\r\n b\r\nc", "a\r\tb\rc"};
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
+        struct run *other = run_new(codes[i], strlen(codes[i]), NULL, 0);
+        assert_non_null(other);
+        other->cell = 7;
+        outcome_take_place(other, "  File \"<cell 7>\", line 2 in g\n");
+        assert_string_equal(other->facts[RUN_WHERE].data, "<cell 7>:2 \"b\"");
+        run_free(other);
+    }
+}
+
 static void crash_names_the_signal(void **)
 {
     run->end.outcome = RUN_CRASHED;
@@ -556,6 +569,7 @@ int main(void)
         RUN_TEST(out_of_memory_says_how_much_there_was),
         RUN_TEST(out_of_memory_says_that_another_session_has_filled_it),
         RUN_TEST(only_a_whole_line_of_a_trace_is_a_place),
+        RUN_TEST(a_line_of_the_code_ends_where_pythons_do),
         RUN_TEST(crash_names_the_signal),
         RUN_TEST(other_outcomes_are_distinguished),
         RUN_TEST(each_failure_reports_the_state),
