@@ -21,6 +21,7 @@ INSIDE = egress_world.enter()
 if INSIDE:
     WORLD = egress_world.World()
 LOGIN, HELLO = "someone:word-4711", "hello from the site"
+BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
 NODE = """
 const https = require('https'), proxy = new URL(process.env.https_proxy)
 require('http').request({host: proxy.hostname, port: proxy.port, method: 'CONNECT', path: 'index.test:443'}).on('connect',
@@ -60,7 +61,7 @@ def files_of(directory):
 
 
 class Network(Case):
-    reads_tls = False
+    reads_tls, machine_knows = False, False
 
     @classmethod
     def setUpClass(cls):
@@ -81,9 +82,21 @@ class Network(Case):
         cls.upstream = Upstream(egress_world.PRIVATE, hosts={"index.test": (egress_world.PRIVATE, cls.index.port)}, login=LOGIN)
         cls.addClassCleanup(cls.upstream.close)
         cls.upstream.authority = cls.office if cls.reads_tls else None
-        cls.server = cls.serve("--allow-host", "index.test", "--ca-cert", str(cls.office.file), "--cache", str(cls.directory / "cache"),
-                               "--index-url", "https://index.test/simple/")
+        if cls.machine_knows:
+            cls.teach()
+        cls.server = cls.serve("--allow-host", "index.test", *([] if cls.machine_knows else ["--ca-cert", str(cls.office.file)]),
+                               "--cache", str(cls.directory / "cache"), "--index-url", "https://index.test/simple/")
         cls.addClassCleanup(cls.server.__exit__, None, None, None)
+
+    @classmethod
+    def teach(cls):
+        """The machine trusts the authority, as after update-ca-certificates; in this test's own mount namespace."""
+        if not os.path.isfile(BUNDLE):
+            raise unittest.SkipTest(f"certificates: this machine has no {BUNDLE}")
+        whole = cls.directory / "bundle"
+        whole.write_text(pathlib.Path(BUNDLE).read_text() + cls.office.file.read_text())
+        subprocess.run(["mount", "--bind", whole, BUNDLE], check=True)
+        cls.addClassCleanup(subprocess.run, ["umount", BUNDLE])
 
     @classmethod
     def repository(cls):
@@ -155,6 +168,10 @@ class EndToEnd(Network):
 
 class TlsIsRead(Network):
     reads_tls = True
+
+
+class TlsIsReadAndTheMachineTrustsIt(Network):
+    reads_tls = machine_knows = True
 
 
 del Network
