@@ -60,6 +60,7 @@ struct upstream_reply {
     size_t head_bytes; /* with interim heads (1xx) before it */
     bool takes_basic;  /* of a 401 or 407: Basic is offered, or nothing is */
     char schemes[64];  /* else the schemes that it offers: "Negotiate, NTLM" */
+    bool is_page;      /* of a CONNECT: it leads to a page, or is one, such as for a login */
 };
 
 enum reply_result { REPLY_MORE, REPLY_WHOLE, REPLY_GARBAGE };

@@ -13,7 +13,7 @@ import socket
 import ssl
 import threading
 
-MODES = ("ok", "lf", "interim", "early", "cut", "forbidden", "echo", "redirect", "ntlm", "digest", "password", "unauthorized",
+MODES = ("ok", "lf", "interim", "early", "cut", "forbidden", "echo", "redirect", "portal", "announced", "login", "ntlm", "digest", "password", "unauthorized",
          "garbage", "half", "crlf", "http2", "long", "behind", "unfinished", "close", "accepts and closes", "hang")
 
 
@@ -82,6 +82,9 @@ class Upstream:
             "forbidden": b"HTTP/1.1 403 Denied by the policy\r\nX-Own: secret\r\n\r\n" + body,
             "echo": b"HTTP/1.1 403 " + given.encode() + b"\r\n\r\n" + body,
             "redirect": b"HTTP/1.1 302 Found\r\nLocation: http://login.example/\r\n\r\n",
+            "portal": b"HTTP/1.0 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n<html>log in",
+            "announced": b"HTTP/1.0 200 OK\r\nContent-Type: TEXT/HTML\r\nContent-Length: 5000\r\n\r\n",
+            "login": b"HTTP/1.1 511 Network Authentication Required\r\n\r\n" + body,
             "ntlm": b"HTTP/1.1 407 Needed\r\nProxy-Authenticate: Negotiate\r\nProxy-Authenticate: NTLM\r\n\r\n" + body,
             "digest": b"HTTP/1.1 407 Needed\r\nProxy-Authenticate: Digest realm=\"x\", nonce=\"y\"\r\n\r\n" + body,
             "password": b"HTTP/1.1 407 Needed\r\nProxy-Authenticate: Basic realm=\"x\"\r\n\r\n" + body,

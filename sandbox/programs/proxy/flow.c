@@ -464,7 +464,7 @@ static void flow_step_reply(struct proxy *proxy, struct flow *flow, uint64_t now
         flow_stuck(proxy, flow, UPSTREAM_CLOSED, NULL, now_ns);
     } else if (result == REPLY_GARBAGE) {
         flow_stuck(proxy, flow, UPSTREAM_GARBAGE, NULL, now_ns);
-    } else if (result == REPLY_WHOLE && reply.status / 100 == 2) {
+    } else if (result == REPLY_WHOLE && reply.status / 100 == 2 && !reply.is_page) {
         flow_begin_relay(proxy, flow, reply.head_bytes, now_ns);
     } else if (result == REPLY_WHOLE) {
         flow_stuck(proxy, flow, UPSTREAM_REFUSES, &reply, now_ns);

@@ -66,7 +66,7 @@ class PackagesThroughAProxy(Case):
 
     def test_each_failure_names_the_proxy_and_no_index(self):
         for mode, words in (("password", "asks for a password"), ("ntlm", "accepts only Negotiate, NTLM"),
-                            ("forbidden", "refuses it (403)"), ("garbage", "sent what is no HTTP"),
+                            ("forbidden", "refuses it (403)"), ("portal", "replied with a page (200)"), ("garbage", "sent what is no HTTP"),
                             ("half", "closed the connection without a reply")):
             with self.subTest(mode), self.serve("--proxy", self.upstream.url()) as server:
                 self.upstream.mode, before = mode, self.upstream.opened
