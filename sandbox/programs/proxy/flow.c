@@ -89,7 +89,7 @@ static void flow_enter(struct flow *flow, enum flow_state state, uint64_t now_ns
     flow->deadline_ns = now_ns + ms * CLOCK_NS_PER_MS;
 }
 
-/* After each byte. */
+/* After each byte, but those of a reply's head. */
 static void flow_stay(struct flow *flow, uint64_t now_ns)
 {
     flow_enter(flow, FLOW_RELAY, now_ns, flow->reply_due ? PROXY_PAGE_MS : PROXY_IDLE_MS);
@@ -551,7 +551,8 @@ static void flow_step_relay(struct proxy *proxy, struct flow *flow, short client
     whole = whole && pipe_drain(up, flow->upstream) &&
             (flow->reply_due || pipe_drain(down, flow->client));
     flow->relayed_bytes += came;
-    if (came || client & POLLOUT || upstream & POLLOUT) {
+    /* The head of a reply comes as a whole by its deadline, which its bytes do not extend. */
+    if ((came && (client || !flow->reply_due)) || client & POLLOUT || upstream & POLLOUT) {
         flow_stay(flow, now_ns);
     }
     if (!whole || (down->reported && (up->reported || !flow->request.tunnel))) {
