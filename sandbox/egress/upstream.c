@@ -464,7 +464,7 @@ static void explain_refusal(const struct egress_upstream *upstream,
     } else if (login && upstream->has_login) {
         event_set(event, EGRESS_UPSTREAM, target,
                   "cannot be reached: the upstream proxy %.100s refused the user name or the "
-                  "password; the user can correct them (%s)",
+                  "password; the user can correct them (%s) and restart Sandpiper",
                   name, upstream->source);
     } else if (login) {
         event_set(event, EGRESS_UPSTREAM, target,
@@ -501,7 +501,8 @@ void upstream_explain(const struct egress_upstream *upstream, enum upstream_erro
         [UPSTREAM_SLOW] = "sent no reply within 120 s, which the site may have delayed",
         [UPSTREAM_CLOSED] = "closed the connection without a reply",
         [UPSTREAM_GARBAGE] = "sent what is no HTTP: it may be another service",
-        [UPSTREAM_PASSWORD] = "refused the password a moment ago, which is not sent again so soon",
+        [UPSTREAM_PASSWORD] =
+            "refused the password, which is not sent again until Sandpiper is restarted",
     };
     char name[EGRESS_HOST_BYTES];
     if (error == UPSTREAM_REFUSES) {

@@ -59,6 +59,18 @@ class PackagesThroughAProxy(Case):
             self.assertIn("not found", said)
             self.assertNotIn("word-4711", said)
 
+    def test_a_refused_password_is_sent_once(self):
+        """By all installations and by code together."""
+        self.upstream.login = LOGIN
+        with self.serve("--proxy", self.upstream.url("someone:wrong"), "--allow-host", f"index.test:{self.index.port}") as server:
+            said = [server.call("install_package", packages=[name]).text for name in ("plain", "plain", "other")]
+            self.assertIn("refused the user name or the password; the user can correct them (--proxy) and restart Sandpiper", said[0])
+            self.assertIn("is not sent again until Sandpiper is restarted", said[1])
+            self.assertIn("is not sent again", said[2])
+            said = server.python(f"import urllib.request\nurllib.request.urlopen('https://index.test:{self.index.port}/')").text
+            self.assertIn("is not sent again", said)
+        self.assertEqual(len(self.upstream.seen), 1)
+
     def test_the_command_line_goes_through_it_too(self):
         done = run_cli("run", *self.flags, "--proxy", self.upstream.url(), "--preinstall", "plain", "-c",
                        "import plain; print(plain.VERSION)")

@@ -15,6 +15,7 @@
 enum { ACCEPTS_MOST = 8, WAIT_MS = 20000 };
 
 static struct proxy proxy;
+static uint8_t refused[EGRESS_REFUSED_BYTES];
 static uint64_t now_ns;
 static struct sockaddr_un inside;
 static socklen_t inside_size;
@@ -122,7 +123,8 @@ static int set_up(void **)
     assert_int_equal(bind(upstream_fd, (const struct sockaddr *)&name, size), 0);
     assert_int_equal(listen(upstream_fd, ACCEPTS_MOST), 0);
     assert_int_equal(getsockname(upstream_fd, (struct sockaddr *)&name, &size), 0);
-    proxy = (struct proxy){.policy = {.flag = "--allow-host"}};
+    memset(refused, 0, sizeof refused);
+    proxy = (struct proxy){.policy = {.flag = "--allow-host"}, .refused = refused};
     now_ns = clock_now_ns();
     assert_int_equal(egress_policy_add(&proxy.policy, "far.example", &fail), 0);
     (void)snprintf(url, sizeof url, "http://me:word@127.0.0.1:%u", ntohs(name.sin_port));
@@ -173,10 +175,129 @@ static void a_head_in_single_bytes_ends_in_time(void **)
     }
 }
 
+static const char asks[] = "HTTP/1.1 407 x\r\nProxy-Authenticate: Basic realm=\"x\"\r\n\r\n";
+static const char ok[] = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+
+static void end_with(int fd, int end, const char *reply, const char *status)
+{
+    say(end, reply);
+    assert_string_equal(status_of(fd), status);
+    (void)close(end);
+}
+
+/* No connection, or one that ends without a request. */
+static void nothing_is_sent(void)
+{
+    char byte = 0;
+    run_on();
+    while (is_readable(upstream_fd)) {
+        int fd = accept4(upstream_fd, NULL, NULL, SOCK_CLOEXEC);
+        run_on();
+        assert_int_equal(recv(fd, &byte, 1, MSG_DONTWAIT), 0);
+        (void)close(fd);
+    }
+}
+
+static void is_not_sent_again(const char *request)
+{
+    int fd = client(request);
+    nothing_is_sent();
+    assert_string_equal(status_of(fd), "502");
+    assert_non_null(strstr(sentence, "is not sent again until Sandpiper is restarted"));
+}
+
+static void a_refused_login_is_never_sent_again(void **)
+{
+    int fd = client(tunnel);
+    end_with(fd, accepted(), asks, "502");
+    is_not_sent_again(tunnel);
+    is_not_sent_again(path);
+    later(PROXY_LIFE_MS / 1000);
+    is_not_sent_again(tunnel);
+    assert_int_equal(refused[EGRESS_HTTPS], 1);
+}
+
+static void another_proxy_of_the_server_does_not_send_it_either(void **)
+{
+    refused[EGRESS_HTTPS] = 1;
+    is_not_sent_again(tunnel);
+    is_not_sent_again(path);
+}
+
+static void one_connection_tries_a_login_and_others_wait(void **)
+{
+    int first = client(tunnel);
+    int end = accepted();
+    int others[] = {client(tunnel), client(path), client(tunnel)};
+    nothing_is_sent();
+    end_with(first, end, asks, "502");
+    for (unsigned i = 0; i < 3; i++) {
+        assert_string_equal(status_of(others[i]), "502");
+    }
+    nothing_is_sent();
+}
+
+static void an_accepted_login_is_sent_side_by_side(void **)
+{
+    int first = client(path);
+    int end = accepted();
+    int second = client(tunnel);
+    nothing_is_sent();
+    end_with(first, end, ok, "200");
+    end = accepted();
+    int third = client(path);
+    end_with(third, accepted(), ok, "200");
+    end_with(second, end, ok, "200");
+}
+
+static void one_that_waits_has_its_turn_after_a_proxy_that_hangs(void **)
+{
+    int first = client(tunnel);
+    int hanging = accepted();
+    int second = client(tunnel);
+    nothing_is_sent();
+    later(UPSTREAM_REPLY_S);
+    assert_string_equal(status_of(first), "504");
+    end_with(second, accepted(), ok, "200");
+    (void)close(hanging);
+}
+
+static void a_site_stops_plain_http_until_a_tunnel_was_made(void **)
+{
+    int fd = client(path);
+    end_with(fd, accepted(), asks, "502");
+    is_not_sent_again(path);
+    fd = client(tunnel);
+    end_with(fd, accepted(), ok, "200");
+    fd = client(path);
+    end_with(fd, accepted(), ok, "200");
+}
+
+static void another_login_is_tried(void **)
+{
+    strcpy(proxy.ways.upstreams[EGRESS_HTTP].password, "other");
+    int fd = client(tunnel);
+    end_with(fd, accepted(), asks, "502");
+    fd = client(path);
+    end_with(fd, accepted(), ok, "200");
+    is_not_sent_again(tunnel);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_head_in_single_bytes_ends_in_time, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_refused_login_is_never_sent_again, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(another_proxy_of_the_server_does_not_send_it_either, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(one_connection_tries_a_login_and_others_wait, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(an_accepted_login_is_sent_side_by_side, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(one_that_waits_has_its_turn_after_a_proxy_that_hangs,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_site_stops_plain_http_until_a_tunnel_was_made, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(another_login_is_tried, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
