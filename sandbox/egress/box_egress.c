@@ -58,6 +58,19 @@ static int egress_program_fd(struct fail *ret_fail)
     return fd;
 }
 
+/* EGRESS_REFUSED_BYTES for all egress proxies. The server itself never reads them. */
+static int refused_fd(void)
+{
+    static int fd = -1;
+    if (fd < 0) {
+        defer_close int made = memfd_create("sandpiper-egress-refused", MFD_CLOEXEC);
+        if (made >= 0 && ftruncate(made, EGRESS_REFUSED_BYTES) == 0) {
+            fd = take_fd(&made);
+        }
+    }
+    return fd;
+}
+
 static const char *read_file(const char *path)
 {
     enum { FILE_BYTES = 262144 }; /* one that blocks advertisements is longer: its start counts */
@@ -137,7 +150,7 @@ static int launch_with(struct egress_proxy *egress, const struct plan *plan, str
     egress->control_fd = pair[0];
     defer_close int theirs = pair[1];
     defer_close int config_fd = memfd_create("sandpiper-egress-config", MFD_CLOEXEC);
-    if (config_fd < 0) {
+    if (config_fd < 0 || refused_fd() < 0) {
         return fail_set(ret_fail, errno, "the egress proxy's descriptors");
     }
     struct child_setup setup = {
@@ -148,8 +161,8 @@ static int launch_with(struct egress_proxy *egress, const struct plan *plan, str
     if (r < 0) {
         return r;
     }
-    ssize_t sent = packet_send(egress->control_fd, &hello, sizeof hello,
-                               &egress->box->egress.listen_fd, 1, MSG_DONTWAIT);
+    const int fds[] = {egress->box->egress.listen_fd, refused_fd()};
+    ssize_t sent = packet_send(egress->control_fd, &hello, sizeof hello, fds, 2, MSG_DONTWAIT);
     r = sent < 0 ? (int)sent : 0;
     r = r ? r
           : loop_io_add(egress->box->loop, &egress->pidfd_io, egress->child.pidfd, EPOLLIN,

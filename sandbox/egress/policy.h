@@ -71,8 +71,13 @@ int egress_policy_add(struct egress_policy *policy, const char *word, struct fai
 int egress_policy_allow(struct egress_policy *policy, const char *word, struct fail *ret_fail);
 
 /* Messages between server and egress proxy, over a SOCK_SEQPACKET pair. The server sends the
- * listening socket, then a row for each host that the user allows later, and name servers when the
- * proxy requests them. The egress proxy sends struct egress_notice. */
+ * listening socket and the memory of EGRESS_REFUSED_BYTES, then a row for each host that the user
+ * allows later, and name servers when the proxy requests them. The egress proxy sends struct
+ * egress_notice. */
+
+/* Memory that all egress proxies of a server share, a byte for each kind of upstream proxy: 1, it
+ * has refused the login. None of them then sends that again, as this often locks an account. */
+enum { EGRESS_REFUSED_BYTES = EGRESS_KINDS };
 
 enum { EGRESS_RESOLVERS = 3, EGRESS_KNOWN = 4, EGRESS_SEARCH = 6 };
 

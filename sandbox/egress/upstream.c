@@ -368,15 +368,51 @@ static void take_schemes(const char *value, size_t size, struct upstream_reply *
     }
 }
 
-static void field_read(struct line line, struct upstream_reply *reply)
+/* What a field of a reply says of its body. */
+struct body {
+    bool is_html, is_there;
+};
+
+/* The value of a field with this name, without blanks in front; NULL: it is another one. */
+static const char *value_of(struct line line, const char *name, size_t *ret_size)
 {
-    static const char proxy[] = "Proxy-Authenticate:";
-    static const char own[] = "WWW-Authenticate:"; /* tinyproxy refuses a wrong password so */
-    const char *name = reply->status == 401 ? own : proxy;
     size_t size = strlen(name);
-    if (line.size > size && strncasecmp(line.at, name, size) == 0) {
-        take_schemes(line.at + size, line.size - size, reply);
+    if (line.size < size || strncasecmp(line.at, name, size) != 0) {
+        return NULL;
     }
+    while (size < line.size && (line.at[size] == ' ' || line.at[size] == '\t')) {
+        size++;
+    }
+    *ret_size = line.size - size;
+    return line.at + size;
+}
+
+static void field_read(struct line line, struct upstream_reply *reply, struct body *body)
+{
+    static const char html[] = "text/html";
+    /* tinyproxy refuses a wrong password with a 401 */
+    const char *asks = reply->status == 401 ? "WWW-Authenticate:" : "Proxy-Authenticate:";
+    const char *value = NULL;
+    size_t size = 0;
+    if ((value = value_of(line, asks, &size))) {
+        take_schemes(value, size, reply);
+    } else if ((value = value_of(line, "Content-Type:", &size))) {
+        body->is_html = size >= sizeof html - 1 && strncasecmp(value, html, sizeof html - 1) == 0;
+    } else if ((value = value_of(line, "Content-Length:", &size))) {
+        body->is_there = body->is_there || (size > 0 && *value != '0');
+    } else if (value_of(line, "Transfer-Encoding:", &size)) {
+        body->is_there = true;
+    }
+}
+
+/* Whether a captive portal has replied: a redirection, the status of RFC 6585, 6, or a page in
+ * place of the tunnel. Some proxies announce a body with a success that has none, RFC 9110 9.3.6:
+ * that alone says nothing. */
+static bool is_page(const struct upstream_reply *reply, const struct body *body, bool bracket)
+{
+    enum { LOGIN_NEEDED = 511 };
+    return reply->status / 100 == 3 || reply->status == LOGIN_NEEDED ||
+           (reply->status / 100 == 2 && body->is_html && (body->is_there || bracket));
 }
 
 enum reply_result reply_read(const char *bytes, size_t size, struct upstream_reply *ret_reply)
@@ -385,6 +421,7 @@ enum reply_result reply_read(const char *bytes, size_t size, struct upstream_rep
     size_t at = 0;
     for (;;) {
         struct upstream_reply reply = {};
+        struct body body = {};
         struct line line;
         size_t seen = size - at < sizeof begin - 1 ? size - at : sizeof begin - 1;
         if (memcmp(bytes + at, begin, seen) != 0) {
@@ -395,7 +432,7 @@ enum reply_result reply_read(const char *bytes, size_t size, struct upstream_rep
             return REPLY_GARBAGE;
         }
         while (complete && (complete = next_line(bytes, size, &at, &line)) && line.size > 0) {
-            field_read(line, &reply);
+            field_read(line, &reply, &body);
         }
         if (!complete) {
             return size < REPLY_HEAD_MOST ? REPLY_MORE : REPLY_GARBAGE;
@@ -403,6 +440,7 @@ enum reply_result reply_read(const char *bytes, size_t size, struct upstream_rep
         if (reply.status >= 200) {
             reply.takes_basic = reply.takes_basic || !reply.schemes[0];
             reply.head_bytes = at;
+            reply.is_page = is_page(&reply, &body, at < size && bytes[at] == '<');
             *ret_reply = reply;
             return REPLY_WHOLE;
         }
@@ -426,13 +464,19 @@ static void explain_refusal(const struct egress_upstream *upstream,
     } else if (login && upstream->has_login) {
         event_set(event, EGRESS_UPSTREAM, target,
                   "cannot be reached: the upstream proxy %.100s refused the user name or the "
-                  "password; the user can correct them (%s)",
+                  "password; the user can correct them (%s) and restart Sandpiper",
                   name, upstream->source);
     } else if (login) {
         event_set(event, EGRESS_UPSTREAM, target,
                   "cannot be reached: the upstream proxy %.100s asks for a password; the user can "
                   "name it: proxy = http://USER:PASSWORD@%.100s in Sandpiper's configuration file",
                   name, name);
+    } else if (reply->is_page) {
+        event_set(event, EGRESS_UPSTREAM, target,
+                  "cannot be reached: the upstream proxy %.100s replied with a page (%u), such as "
+                  "for a login to the network; the user can open a site in a browser of this "
+                  "machine and log in, then repeat it",
+                  name, reply->status);
     } else {
         event_set(event, EGRESS_UPSTREAM, target,
                   "cannot be reached: the upstream proxy %.100s refuses it (%u)%s; the user can "
@@ -457,7 +501,8 @@ void upstream_explain(const struct egress_upstream *upstream, enum upstream_erro
         [UPSTREAM_SLOW] = "sent no reply within 120 s, which the site may have delayed",
         [UPSTREAM_CLOSED] = "closed the connection without a reply",
         [UPSTREAM_GARBAGE] = "sent what is no HTTP: it may be another service",
-        [UPSTREAM_PASSWORD] = "refused the password a moment ago, which is not sent again so soon",
+        [UPSTREAM_PASSWORD] =
+            "refused the password, which is not sent again until Sandpiper is restarted",
     };
     char name[EGRESS_HOST_BYTES];
     if (error == UPSTREAM_REFUSES) {

@@ -60,6 +60,7 @@ struct upstream_reply {
     size_t head_bytes; /* with interim heads (1xx) before it */
     bool takes_basic;  /* of a 401 or 407: Basic is offered, or nothing is */
     char schemes[64];  /* else the schemes that it offers: "Negotiate, NTLM" */
+    bool is_page;      /* of a CONNECT: it leads to a page, or is one, such as for a login */
 };
 
 enum reply_result { REPLY_MORE, REPLY_WHOLE, REPLY_GARBAGE };
@@ -80,15 +81,10 @@ enum upstream_error {
     UPSTREAM_SLOW,          /* no reply in time to a request for a path, which a site may delay */
     UPSTREAM_CLOSED,        /* without a reply */
     UPSTREAM_GARBAGE,       /* a reply that is no HTTP */
-    UPSTREAM_PASSWORD,      /* the user's was refused a moment ago, and is not sent again */
+    UPSTREAM_PASSWORD,      /* the user's was refused before, and is not sent again */
 };
 
-enum {
-    UPSTREAM_CONNECT_S = 10,
-    UPSTREAM_REPLY_S = 20,
-    UPSTREAM_PAGE_S = 120,
-    UPSTREAM_PASSWORD_S = 60
-};
+enum { UPSTREAM_CONNECT_S = 10, UPSTREAM_REPLY_S = 20, UPSTREAM_PAGE_S = 120 };
 
 /* Fills an event with the sentence about target, and what the user can do. reply: of
  * UPSTREAM_REFUSES. */

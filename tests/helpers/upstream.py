@@ -4,22 +4,23 @@
         upstream.mode = "hang"
 
 It resolves only the names in hosts, or a name that is an address. `seen` has (request line, fields in lower case) of each
-request, `opened` counts connections.
+request, `opened` counts connections. With an `authority` it reads TLS: it shows certificates that this one has signed.
 """
 import base64
 import contextlib
 import select
 import socket
+import ssl
 import threading
 
-MODES = ("ok", "lf", "interim", "early", "cut", "forbidden", "echo", "redirect", "ntlm", "digest", "password", "unauthorized",
+MODES = ("ok", "lf", "interim", "early", "cut", "forbidden", "echo", "redirect", "portal", "announced", "login", "ntlm", "digest", "password", "unauthorized",
          "garbage", "half", "crlf", "http2", "long", "behind", "unfinished", "close", "accepts and closes", "hang")
 
 
 class Upstream:
     def __init__(self, address, port=0, hosts=None, login=None):
         self.hosts, self.login, self.mode = hosts or {}, login, "ok"
-        self.seen, self.opened, self.cut_after = [], 0, 0
+        self.seen, self.opened, self.cut_after, self.authority, self.read = [], 0, 0, None, []
         self.socket = socket.create_server((address, port), backlog=64)
         self.address, self.port = self.socket.getsockname()
         self.ends = []
@@ -81,6 +82,9 @@ class Upstream:
             "forbidden": b"HTTP/1.1 403 Denied by the policy\r\nX-Own: secret\r\n\r\n" + body,
             "echo": b"HTTP/1.1 403 " + given.encode() + b"\r\n\r\n" + body,
             "redirect": b"HTTP/1.1 302 Found\r\nLocation: http://login.example/\r\n\r\n",
+            "portal": b"HTTP/1.0 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n<html>log in",
+            "announced": b"HTTP/1.0 200 OK\r\nContent-Type: TEXT/HTML\r\nContent-Length: 5000\r\n\r\n",
+            "login": b"HTTP/1.1 511 Network Authentication Required\r\n\r\n" + body,
             "ntlm": b"HTTP/1.1 407 Needed\r\nProxy-Authenticate: Negotiate\r\nProxy-Authenticate: NTLM\r\n\r\n" + body,
             "digest": b"HTTP/1.1 407 Needed\r\nProxy-Authenticate: Digest realm=\"x\", nonce=\"y\"\r\n\r\n" + body,
             "password": b"HTTP/1.1 407 Needed\r\nProxy-Authenticate: Basic realm=\"x\"\r\n\r\n" + body,
@@ -100,6 +104,8 @@ class Upstream:
                 ok = b"HTTP/1.1 200 Connection established\r\nContent-Length: 5\r\n\r\n"
                 ok = {"lf": b"HTTP/1.0 200 OK\n\n", "interim": b"HTTP/1.1 100 Continue\r\n\r\n" + ok}.get(mode, ok)
                 end.sendall(ok + (site.recv(65536) if mode == "early" else b""))
+                if self.authority:
+                    return self.intercept(end, site, host)
             else:
                 path = "/" + target.split("/", 3)[3]
                 kept = [f"{name}: {value}" for name, value in fields.items() if name != "proxy-authorization"]
@@ -107,6 +113,29 @@ class Upstream:
             if rest:
                 site.sendall(rest)
             self.relay(end, site, self.cut_after if mode == "cut" else None)
+
+    def intercept(self, end, site, host):
+        """A TLS connection to each side; the first line of each request is noted in `read`."""
+        unverified = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        unverified.check_hostname, unverified.verify_mode = False, ssl.CERT_NONE
+        with self.authority.context(host).wrap_socket(end, server_side=True) as end, unverified.wrap_socket(site) as site:
+            whole = True
+            while whole:
+                select.select([end, site], [], [])
+                whole = self.pass_on(end, site, self.read) and self.pass_on(site, end)
+
+    @staticmethod
+    def pass_on(source, sink, read=None):
+        """All that is there. False: the source has ended."""
+        source.settimeout(0)
+        with contextlib.suppress(ssl.SSLWantReadError):
+            while data := source.recv(65536):
+                if read is not None:
+                    read.append(data.partition(b"\r\n")[0].decode("latin-1"))
+                sink.settimeout(60)
+                sink.sendall(data)
+            return False
+        return True
 
     @staticmethod
     def relay(end, site, most):

@@ -64,6 +64,7 @@ struct flow {
     unsigned candidate; /* the next one */
     struct egress_address candidates[PROXY_CANDIDATES];
     bool reply_due; /* of a request: the head of what the upstream proxy replies */
+    bool waits;     /* in RESOLVE: for another one, which tries the login */
 };
 
 static struct flow flows[PROXY_FLOWS];
@@ -89,7 +90,7 @@ static void flow_enter(struct flow *flow, enum flow_state state, uint64_t now_ns
     flow->deadline_ns = now_ns + ms * CLOCK_NS_PER_MS;
 }
 
-/* After each byte. */
+/* After each byte, but those of a reply's head. */
 static void flow_stay(struct flow *flow, uint64_t now_ns)
 {
     flow_enter(flow, FLOW_RELAY, now_ns, flow->reply_due ? PROXY_PAGE_MS : PROXY_IDLE_MS);
@@ -146,14 +147,65 @@ static void flow_stuck(struct proxy *proxy, struct flow *flow, enum upstream_err
     struct egress_event event;
     bool late = error == UPSTREAM_NO_CONNECTION || error == UPSTREAM_SILENT ||
                 error == UPSTREAM_SLOW || error == UPSTREAM_NO_RESOLVER;
-    /* Of a path the site itself may have replied so, to stop what others need the proxy for. */
-    if (reply && flow->request.tunnel && (reply->status == 407 || reply->status == 401) &&
-        reply->takes_basic && flow->via->has_login) {
-        proxy->password_ns[flow->lookup - EGRESS_ROWS] =
-            now_ns + (uint64_t)PROXY_PASSWORD_MS * CLOCK_NS_PER_MS;
+    if (reply && (reply->status == 407 || reply->status == 401) && reply->takes_basic) {
+        proxy->refused[flow->via - proxy->ways.upstreams] = flow->via->has_login;
     }
     upstream_explain(flow->via, error, reply, &flow->request.target, &event);
     flow_refuse(proxy, flow, late ? 504 : 502, &event, now_ns);
+}
+
+/* --- logins of upstream proxies ---
+ *
+ * A login that was refused is not sent again while this server lives. The reply to a CONNECT is the
+ * proxy's own. That to a path may be the site's, to stop what others need the proxy for: it counts
+ * for paths only, until a CONNECT has been accepted. A login that nothing has accepted yet is sent
+ * by one connection at a time, while others wait. */
+
+static bool same_login(const struct egress_upstream *a, const struct egress_upstream *b)
+{
+    return a == b || (a->port == b->port && strcmp(a->host, b->host) == 0 &&
+                      strcmp(a->user, b->user) == 0 && strcmp(a->password, b->password) == 0);
+}
+
+/* The first kind of upstream proxy that has the same login. */
+static unsigned login_of(const struct proxy *proxy, const struct egress_upstream *via)
+{
+    unsigned kind = 0;
+    while (!same_login(&proxy->ways.upstreams[kind], via)) {
+        kind++;
+    }
+    return kind;
+}
+
+static bool login_is_refused(const struct proxy *proxy, const struct egress_upstream *via)
+{
+    return via->has_login &&
+           (proxy->refused[via - proxy->ways.upstreams] || proxy->refused[login_of(proxy, via)]);
+}
+
+static void login_accepted(struct proxy *proxy, const struct egress_upstream *via, bool tunnel)
+{
+    unsigned login = login_of(proxy, via);
+    proxy->accepted[login] = true;
+    for (unsigned kind = 0; tunnel && kind < EGRESS_KINDS; kind++) {
+        if (login_of(proxy, &proxy->ways.upstreams[kind]) == login) {
+            proxy->refused[kind] = 0;
+        }
+    }
+}
+
+/* Whether a connection sends this login, and has no reply. */
+static bool login_is_tried(const struct egress_upstream *via)
+{
+    for (unsigned i = 0; i < PROXY_FLOWS; i++) {
+        const struct flow *flow = &flows[i];
+        bool tries = flow->state == FLOW_CONNECT || flow->state == FLOW_REPLY ||
+                     (flow->state == FLOW_RELAY && flow->reply_due);
+        if (tries && flow->via && same_login(flow->via, via)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 bool flows_have_space(void)
@@ -195,6 +247,7 @@ void flows_accept(struct proxy *proxy, uint64_t now_ns)
         flow->upstream = -1;
         flow->via = NULL;
         flow->reply_due = false;
+        flow->waits = false;
         flow->end_ns = now_ns + (uint64_t)PROXY_LIFE_MS * CLOCK_NS_PER_MS;
         flow->relayed_bytes = 0;
         pipe_reset(&flow->up);
@@ -337,6 +390,18 @@ static void flow_take_addresses(struct proxy *proxy, struct flow *flow, uint64_t
         flow_resolve_upstream(proxy, flow, now_ns);
         return;
     }
+    if (flow->via && login_is_refused(proxy, flow->via)) {
+        flow_stuck(proxy, flow, UPSTREAM_PASSWORD, NULL, now_ns);
+        return;
+    }
+    if (flow->via && flow->via->has_login && !proxy->accepted[login_of(proxy, flow->via)] &&
+        login_is_tried(flow->via)) {
+        if (!flow->waits) {
+            flow_enter(flow, FLOW_RESOLVE, now_ns, PROXY_PAGE_MS);
+        }
+        flow->waits = true;
+        return;
+    }
     flow->via_ns = now_ns + (uint64_t)PROXY_UPSTREAM_MS * CLOCK_NS_PER_MS;
     flow->candidate = 0;
     flow->candidate_count = count < PROXY_CANDIDATES ? (unsigned)count : PROXY_CANDIDATES;
@@ -375,7 +440,6 @@ static void flow_resolve(struct proxy *proxy, struct flow *flow, unsigned lookup
 static void flow_go_upstream(struct proxy *proxy, struct flow *flow, uint64_t now_ns)
 {
     const struct target *target = &flow->request.target;
-    unsigned kind = (unsigned)(flow->via - proxy->ways.upstreams);
     struct egress_event event;
     if (target->literal &&
         !policy_allows_addresses(&proxy->policy, target, &target->address, 1, &event)) {
@@ -386,8 +450,6 @@ static void flow_go_upstream(struct proxy *proxy, struct flow *flow, uint64_t no
         flow_refuse(proxy, flow, 403, &event, now_ns);
     } else if (flow->via->unusable[0]) {
         flow_stuck(proxy, flow, UPSTREAM_UNUSABLE, NULL, now_ns);
-    } else if (now_ns < proxy->password_ns[kind]) {
-        flow_stuck(proxy, flow, UPSTREAM_PASSWORD, NULL, now_ns);
     } else if (proxy->policy.rows[flow->row].asked && !target->literal) {
         flow_resolve(proxy, flow, flow->row, now_ns);
     } else {
@@ -464,7 +526,8 @@ static void flow_step_reply(struct proxy *proxy, struct flow *flow, uint64_t now
         flow_stuck(proxy, flow, UPSTREAM_CLOSED, NULL, now_ns);
     } else if (result == REPLY_GARBAGE) {
         flow_stuck(proxy, flow, UPSTREAM_GARBAGE, NULL, now_ns);
-    } else if (result == REPLY_WHOLE && reply.status / 100 == 2) {
+    } else if (result == REPLY_WHOLE && reply.status / 100 == 2 && !reply.is_page) {
+        login_accepted(proxy, flow->via, /* tunnel= */ true);
         flow_begin_relay(proxy, flow, reply.head_bytes, now_ns);
     } else if (result == REPLY_WHOLE) {
         flow_stuck(proxy, flow, UPSTREAM_REFUSES, &reply, now_ns);
@@ -485,8 +548,11 @@ static void flow_check_reply(struct proxy *proxy, struct flow *flow, uint64_t no
         flow_stuck(proxy, flow, UPSTREAM_GARBAGE, NULL, now_ns);
     } else if (result == REPLY_WHOLE && reply.status == 407) {
         flow_stuck(proxy, flow, UPSTREAM_REFUSES, &reply, now_ns);
-    } else {
-        flow->reply_due = result == REPLY_MORE;
+    } else if (result == REPLY_WHOLE) {
+        flow->reply_due = false;
+        if (reply.status < 400) {
+            login_accepted(proxy, flow->via, /* tunnel= */ false);
+        }
     }
 }
 
@@ -499,6 +565,8 @@ static void flow_step_connect(struct proxy *proxy, struct flow *flow, uint64_t n
     }
     if (error) {
         flow_connect_next(proxy, flow, now_ns, error);
+    } else if (flow->via && login_is_refused(proxy, flow->via)) { /* to another one, meanwhile */
+        flow_stuck(proxy, flow, UPSTREAM_PASSWORD, NULL, now_ns);
     } else if (flow->via && flow->request.tunnel) {
         flow_ask_upstream(proxy, flow, now_ns);
     } else {
@@ -551,7 +619,8 @@ static void flow_step_relay(struct proxy *proxy, struct flow *flow, short client
     whole = whole && pipe_drain(up, flow->upstream) &&
             (flow->reply_due || pipe_drain(down, flow->client));
     flow->relayed_bytes += came;
-    if (came || client & POLLOUT || upstream & POLLOUT) {
+    /* The head of a reply comes as a whole by its deadline, which its bytes do not extend. */
+    if ((came && (client || !flow->reply_due)) || client & POLLOUT || upstream & POLLOUT) {
         flow_stay(flow, now_ns);
     }
     if (!whole || (down->reported && (up->reported || !flow->request.tunnel))) {
@@ -585,7 +654,8 @@ static void flow_late(struct proxy *proxy, struct flow *flow, uint64_t now_ns)
     switch (flow->state) {
     case FLOW_RESOLVE:
         if (flow->via) {
-            flow_stuck(proxy, flow, UPSTREAM_NO_RESOLVER, NULL, now_ns);
+            flow_stuck(proxy, flow, flow->waits ? UPSTREAM_SILENT : UPSTREAM_NO_RESOLVER, NULL,
+                       now_ns);
         } else {
             flow_unreachable(proxy, flow, 504, "no name server responds", now_ns);
         }
@@ -637,7 +707,8 @@ nfds_t flows_poll(struct pollfd *polled, uint64_t *deadline_ns)
         if (flow->state == FLOW_NONE) {
             continue;
         }
-        uint64_t flow_ns = flow_deadline(flow, full);
+        bool turn = flow->state == FLOW_RESOLVE && flow->waits && !login_is_tried(flow->via);
+        uint64_t flow_ns = turn ? 0 : flow_deadline(flow, full);
         *deadline_ns = flow_ns < *deadline_ns ? flow_ns : *deadline_ns;
         if (flow->state == FLOW_HEAD || flow->state == FLOW_REFUSE) {
             bool out = flow->down.start < flow->down.end;

@@ -449,10 +449,17 @@ static bool take_listener(struct proxy *proxy)
 {
     struct pollfd polled = {.fd = WIRE_INIT_FD, .events = POLLIN};
     uint32_t hello = 0;
-    return poll(&polled, 1, -1) == 1 &&
-           packet_receive(WIRE_INIT_FD, &hello, sizeof hello, &proxy->listen_fd, 1) ==
-               sizeof hello &&
-           proxy->listen_fd >= 0;
+    int fds[2];
+    if (poll(&polled, 1, -1) != 1 ||
+        packet_receive(WIRE_INIT_FD, &hello, sizeof hello, fds, 2) != sizeof hello || fds[1] < 0) {
+        return false;
+    }
+    void *bytes =
+        mmap(NULL, EGRESS_REFUSED_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fds[1], /* at= */ 0);
+    (void)close(fds[1]);
+    proxy->listen_fd = fds[0];
+    proxy->refused = bytes;
+    return bytes != MAP_FAILED;
 }
 
 static void take_order(struct proxy *proxy)

@@ -23,11 +23,10 @@ enum {
     PROXY_CONNECT_MS = 5000,                       /* per address */
     PROXY_UPSTREAM_MS = 1000 * UPSTREAM_CONNECT_S, /* all addresses of an upstream proxy */
     PROXY_REPLY_MS = 1000 * UPSTREAM_REPLY_S,      /* for its reply to CONNECT */
-    PROXY_PAGE_MS = 1000 * UPSTREAM_PAGE_S, /* for that to a path, without a byte either way */
-    PROXY_PASSWORD_MS = 1000 * UPSTREAM_PASSWORD_S, /* until a refused password is sent again */
-    PROXY_IDLE_MS = 300000,                         /* without a byte in either direction */
-    PROXY_LINGER_MS = 1000,                         /* for the client to read a refusal */
-    PROXY_LIFE_MS = 14400000,                       /* of one connection */
+    PROXY_PAGE_MS = 1000 * UPSTREAM_PAGE_S,        /* for that to a path, after the request */
+    PROXY_IDLE_MS = 300000,                        /* without a byte in either direction */
+    PROXY_LINGER_MS = 1000,                        /* for the client to read a refusal */
+    PROXY_LIFE_MS = 14400000,                      /* of one connection */
     PROXY_TTL_LEAST_MS = 1000,
     PROXY_TTL_MOST_MS = 60000,
 };
@@ -63,7 +62,8 @@ struct proxy {
     struct egress_resolvers resolvers;
     struct egress_ways ways;
     struct egress_known upstream_known[EGRESS_KINDS];
-    uint64_t password_ns[EGRESS_KINDS]; /* until then, a refused password is not sent again */
+    volatile uint8_t *refused;   /* EGRESS_REFUSED_BYTES */
+    bool accepted[EGRESS_KINDS]; /* this login: connections can send it side by side */
     int control_fd;
     int listen_fd;
     uint32_t missed; /* events that the server did not take */

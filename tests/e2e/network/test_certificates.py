@@ -2,12 +2,12 @@
 import os
 import pathlib
 import shutil
-import ssl
 import subprocess
 import tempfile
 import unittest
 
 import egress_world
+from authority import Authority, openssl
 from client import Case, CONTAINER, Server, need_userns, run_cli
 from index import projects
 from index.server import Index
@@ -15,10 +15,6 @@ from index.server import Index
 INSIDE = egress_world.enter()
 if INSIDE:
     WORLD = egress_world.World()
-
-
-def openssl(*words, **options):
-    return subprocess.run(["openssl", *map(str, words)], check=True, capture_output=True, **options)
 
 
 class Certificates(Case):
@@ -29,24 +25,10 @@ class Certificates(Case):
         cls.directory = pathlib.Path(tempfile.mkdtemp(prefix="sp-ca-"))
         cls.addClassCleanup(shutil.rmtree, cls.directory)
         os.chmod(cls.directory, 0o755)
-        cls.ca = cls.directory / "ca.pem"
-        openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "3650", "-subj", "/CN=Office CA", "-keyout",
-                cls.directory / "ca.key", "-out", cls.ca)
-        cls.serve_tls("good", egress_world.PUBLIC, "web.example")
-        cls.serve_tls("wrong", egress_world.OTHER, "elsewhere.example")
-
-    @classmethod
-    def serve_tls(cls, name, address, host):
-        """A web server with TLS, whose certificate the CA has signed."""
-        key, request, made = (cls.directory / f"{name}.{ending}" for ending in ("key", "csr", "pem"))
-        extension = cls.directory / f"{name}.ext"
-        extension.write_text(f"subjectAltName=DNS:{host}\nbasicConstraints=CA:FALSE\n")
-        openssl("req", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={host}", "-keyout", key, "-out", request)
-        openssl("x509", "-req", "-in", request, "-CA", cls.ca, "-CAkey", cls.directory / "ca.key", "-CAcreateserial", "-days", "3650",
-                "-extfile", extension, "-out", made)
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(made, key)
-        egress_world.WebServer(address, 443, context)
+        cls.office = Authority(cls.directory, "office")
+        cls.ca = cls.office.file
+        egress_world.WebServer(egress_world.PUBLIC, 443, cls.office.context("web.example"))
+        egress_world.WebServer(egress_world.OTHER, 443, cls.office.context("elsewhere.example"))
 
     def setUp(self):
         need_userns()
@@ -108,7 +90,7 @@ class Certificates(Case):
     def test_what_is_no_certificate_is_refused(self):
         der, both = self.directory / "ca.der", self.directory / "both.pem"
         openssl("x509", "-in", self.ca, "-outform", "der", "-out", der)
-        both.write_text(self.ca.read_text() + (self.directory / "ca.key").read_text())
+        both.write_text(self.ca.read_text() + self.office.key.read_text())
         work = self.directory / "work"
         work.mkdir()
         shutil.copy(self.ca, work)

@@ -175,7 +175,10 @@ print(got.decode())"""))
         "ntlm": ("502", "accepts only Negotiate, NTLM, which is not supported; a local helper such as px or cntlm"),
         "digest": ("502", "accepts only Digest"),
         "forbidden": ("502", "refuses it (403); the user can ask the network's administrators"),
-        "redirect": ("502", "refuses it (302)"),
+        "redirect": ("502", "replied with a page (302), such as for a login to the network; the user can open a site in a browser"),
+        "portal": ("502", "replied with a page (200)"),
+        "announced": ("502", "replied with a page (200)"),
+        "login": ("502", "replied with a page (511)"),
         "garbage": ("502", "sent what is no HTTP"),
         "half": ("502", "closed the connection without a reply"),
         "close": ("502", "closed the connection without a reply"),
@@ -197,11 +200,25 @@ print(got.decode())"""))
             self.upstream.mode = "accepts and closes"
             self.assertEqual(self.evaluate(server, "print(repr(through('far.example:80')))"), "''")
 
-    def test_a_wrong_password_is_not_sent_again_at_once(self):
+    def test_a_refused_password_is_sent_once(self):
+        """Whatever code does: at once from many threads, again, in plain http, after a reset."""
         self.upstream.login = LOGIN
-        with self.serve("far.example", proxy=self.upstream.url("someone:wrong")) as server:
-            self.assertIn("refused the user name or the password", self.evaluate(server, "print(said('far.example:80'))"))
-            self.assertIn("not sent again so soon", self.evaluate(server, "print(said('far.example:80'))"))
+        wrong = self.upstream.url("someone:wrong")
+        many = """
+import concurrent.futures
+print(set(concurrent.futures.ThreadPoolExecutor(8).map(lambda _: said('far.example:80').rpartition(' proxy ')[2], range(8))))"""
+        with self.serve("far.example", proxy=wrong) as server:
+            output = self.evaluate(server, many)
+            self.assertIn("refused the user name or the password; the user can correct them (--proxy) and restart Sandpiper", output)
+            self.assertIn("refused the password, which is not sent again until Sandpiper is restarted", output)
+            self.assertIn("is not sent again", self.evaluate(server, "print(said('far.example:80'))"))
+            again = server.python(RAW + PROXIED + "print(said('far.example:80'), get('http://far.example/'))", reset=True).output
+            self.assertEqual(again.count("is not sent again"), 3, again)
+        self.assertEqual(len(self.lines()), 1)
+        self.upstream.seen.clear()
+        rows, _ = self.doctor(*[word for port in range(440, 447) for word in ("--allow-host", f"far.example:{port}")], HTTPS_PROXY=wrong,
+                              HTTP_PROXY=wrong)
+        self.assertIn("refused the user name or the password", " ".join(rows))
         self.assertEqual(len(self.lines()), 1)
 
     def test_code_that_waits_for_a_100_gets_one(self):
@@ -217,15 +234,16 @@ print(got.decode())""")
                 self.assertTrue(answer.startswith("HTTP/1.1 100 Continue"), answer)
                 self.assertIn("4 430", answer)
 
-    def test_a_site_that_refuses_the_password_stops_nothing(self):
+    def test_a_site_that_refuses_the_password_stops_no_tunnel(self):
         """In plain http, where the proxy passes a site's own 407 on."""
         self.upstream.login = LOGIN
         with self.serve("far.example", proxy=self.upstream.url(TYPED)) as server:
             self.upstream.mode = "password"
             self.assertIn("refused the user name or the password", self.evaluate(server, "print(get('http://far.example/'))"))
             self.upstream.mode = "ok"
-            self.assertIn("/out", self.evaluate(server, "print(get('http://far.example/out'))"))
+            self.assertIn("is not sent again", self.evaluate(server, "print(get('http://far.example/'))"))
             self.assertEqual(self.evaluate(server, "print(through('far.example:80'))"), f"{egress_world.PUBLIC} /in")
+            self.assertIn("/out", self.evaluate(server, "print(get('http://far.example/out'))"))
 
     def test_of_plain_http_only_a_407_is_the_proxys(self):
         with self.serve("far.example", proxy=self.upstream.url()) as server:

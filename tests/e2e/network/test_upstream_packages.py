@@ -59,6 +59,18 @@ class PackagesThroughAProxy(Case):
             self.assertIn("not found", said)
             self.assertNotIn("word-4711", said)
 
+    def test_a_refused_password_is_sent_once(self):
+        """By all installations and by code together."""
+        self.upstream.login = LOGIN
+        with self.serve("--proxy", self.upstream.url("someone:wrong"), "--allow-host", f"index.test:{self.index.port}") as server:
+            said = [server.call("install_package", packages=[name]).text for name in ("plain", "plain", "other")]
+            self.assertIn("refused the user name or the password; the user can correct them (--proxy) and restart Sandpiper", said[0])
+            self.assertIn("is not sent again until Sandpiper is restarted", said[1])
+            self.assertIn("is not sent again", said[2])
+            said = server.python(f"import urllib.request\nurllib.request.urlopen('https://index.test:{self.index.port}/')").text
+            self.assertIn("is not sent again", said)
+        self.assertEqual(len(self.upstream.seen), 1)
+
     def test_the_command_line_goes_through_it_too(self):
         done = run_cli("run", *self.flags, "--proxy", self.upstream.url(), "--preinstall", "plain", "-c",
                        "import plain; print(plain.VERSION)")
@@ -66,7 +78,7 @@ class PackagesThroughAProxy(Case):
 
     def test_each_failure_names_the_proxy_and_no_index(self):
         for mode, words in (("password", "asks for a password"), ("ntlm", "accepts only Negotiate, NTLM"),
-                            ("forbidden", "refuses it (403)"), ("garbage", "sent what is no HTTP"),
+                            ("forbidden", "refuses it (403)"), ("portal", "replied with a page (200)"), ("garbage", "sent what is no HTTP"),
                             ("half", "closed the connection without a reply")):
             with self.subTest(mode), self.serve("--proxy", self.upstream.url()) as server:
                 self.upstream.mode, before = mode, self.upstream.opened

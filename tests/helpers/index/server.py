@@ -174,7 +174,7 @@ def metadata(path):
 class Index:
     """Serves `directory` until `close`. Cheap: one thread, and one per connection.
 
-    auth: (login, password) that every request needs. metadata: offers PEP 658 files, as the large public index does.
+    tls: True, or a context with another certificate. auth: (login, password) that every request needs. metadata: offers PEP 658 files, as the large public index does.
     files_at: base URL of the files, for an index whose files are elsewhere.
     """
 
@@ -187,10 +187,12 @@ class Index:
         self.server = Server((address, port), handler)
         self.port, self.scheme, self.certificate = self.server.server_port, "http", None
         if tls:
-            self.keys = tempfile.TemporaryDirectory()
-            self.certificate = make_certificate(self.keys.name)
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(self.certificate, self.keys.name + "/key.pem")
+            context = tls
+            if tls is True:
+                self.keys = tempfile.TemporaryDirectory()
+                self.certificate = make_certificate(self.keys.name)
+                context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+                context.load_cert_chain(self.certificate, self.keys.name + "/key.pem")
             # The connection's own thread performs the handshake at its first read.
             self.server.socket = context.wrap_socket(self.server.socket, server_side=True,
                                                      do_handshake_on_connect=False)

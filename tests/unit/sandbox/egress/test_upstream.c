@@ -333,6 +333,31 @@ static void a_reply_is_read_whatever_its_form(void **)
     }
 }
 
+static void a_page_is_no_tunnel(void **)
+{
+    static const struct {
+        const char *bytes;
+        bool page;
+    } rows[] = {
+        {"HTTP/1.1 302 Found\r\nLocation: http://login.example/\r\n\r\n", true},
+        {"HTTP/1.1 511 x\r\n\r\n", true},
+        {"HTTP/1.0 200 OK\r\ncontent-type:TEXT/HTML;charset=x\r\n\r\n<html>", true},
+        {"HTTP/1.1 200 OK\r\nContent-Length: 20\r\nContent-Type: text/html\r\n\r\n", true},
+        {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Type: text/html\r\n\r\n", true},
+        {"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nContent-Type: text/html\r\n\r\n", false},
+        {"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n220 hello", false},
+        {"HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n<", false},
+        {"HTTP/1.1 200 OK\r\nContent-Length: 20\r\nContent-Type: text/h\r\n\r\n<", false},
+        {"HTTP/1.1 200 OK\r\nContent-Length:\r\nContent-Type:\r\n\r\n<", false},
+        {"HTTP/1.1 403 x\r\nContent-Length: 20\r\nContent-Type: text/html\r\n\r\n<html>", false},
+    };
+    for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct upstream_reply reply = {};
+        assert_int_equal(reply_read(rows[i].bytes, strlen(rows[i].bytes), &reply), REPLY_WHOLE);
+        assert_int_equal(reply.is_page, rows[i].page);
+    }
+}
+
 static void a_head_without_end_is_garbage(void **)
 {
     static char bytes[REPLY_HEAD_MOST] = "HTTP/1.1 200 OK\r\nA: ";
@@ -386,6 +411,7 @@ int main(void)
         cmocka_unit_test(no_part_of_an_entry_is_taken),
         cmocka_unit_test(a_tunnel_is_https_and_all_else_http),
         cmocka_unit_test(a_reply_is_read_whatever_its_form),
+        cmocka_unit_test(a_page_is_no_tunnel),
         cmocka_unit_test(a_head_without_end_is_garbage),
         cmocka_unit_test(a_sentence_has_host_and_port_but_no_login),
     };
