@@ -55,6 +55,27 @@ bool utf8_is_whole(const char *text, size_t size)
     return true;
 }
 
+char *utf8_put(char *at, uint32_t code)
+{
+    if (code < 0x80) {
+        *at++ = (char)code;
+        return at;
+    }
+    if (code < 0x800) {
+        *at++ = (char)(0xc0 | code >> 6);
+    } else {
+        if (code < 0x10000) {
+            *at++ = (char)(0xe0 | code >> 12);
+        } else {
+            *at++ = (char)(0xf0 | code >> 18);
+            *at++ = (char)(0x80 | (code >> 12 & 0x3f));
+        }
+        *at++ = (char)(0x80 | (code >> 6 & 0x3f));
+    }
+    *at++ = (char)(0x80 | (code & 0x3f));
+    return at;
+}
+
 enum { PARTS = 4 };
 
 /* Hangul syllables: Unicode 15, section 3.12. */
@@ -124,6 +145,17 @@ bool normal_same(const char *a, const char *b)
         }
     } while (part);
     return true;
+}
+
+size_t normal_decompose(const char *text, int size, char out[NORMAL_BYTES])
+{
+    uint32_t parts[PARTS + 1];
+    char *at = out;
+    decompose(utf8_code(text, size), parts);
+    for (unsigned i = 0; parts[i]; i++) {
+        at = utf8_put(at, parts[i]);
+    }
+    return (size_t)(at - out);
 }
 
 enum { WORD_CUT = 1, WORD_ESCAPED = 2 };

@@ -9,10 +9,14 @@
 #include "base/buf.h"
 #include "base/own.h"
 #include "base/word.h"
+#include "rpc/text.h"
+#include "tools/files/read_text.h"
 
 enum {
-    LINES_MOST = 100000,     /* of a file that is searched */
-    COMPARED_MOST = 10000000 /* pairs of lines */
+    LINES_MOST = 100000,      /* of a file that is searched */
+    COMPARED_MOST = 10000000, /* pairs of lines */
+    FORMS_SEEN = 16,          /* characters of one text, different ones */
+    FULL_WIDTH = 0xFF00       /* "!" to "~" follow it, Unicode 15, Halfwidth and Fullwidth Forms */
 };
 
 static bool is_space(char c)
@@ -20,7 +24,7 @@ static bool is_space(char c)
     return c && strchr(" \t\r\n", c);
 }
 
-/* Characters of typography, and what people type for them. */
+/* Characters of typography, and what people type for them: nothing for what is not seen. */
 static const struct {
     const char *found;
     const char *typed;
@@ -29,39 +33,55 @@ static const struct {
     {"\xe2\x80\x9d", "\""}, {"\xe2\x80\x9e", "\""},  {"\xc2\xab", "\""},    {"\xc2\xbb", "\""},
     {"\xe2\x80\x90", "-"},  {"\xe2\x80\x91", "-"},   {"\xe2\x80\x93", "-"}, {"\xe2\x80\x94", "-"},
     {"\xe2\x88\x92", "-"},  {"\xe2\x80\xa6", "..."}, {"\xc2\xa0", ""},      {"\xe2\x80\xaf", ""},
+    {"\xc2\xad", ""},       {"\xe2\x80\x8b", ""},    {"\xe2\x80\x8c", ""},  {"\xe2\x80\x8d", ""},
+    {"\xe2\x81\xa0", ""},   {"\xef\xbb\xbf", ""},    {"\xe3\x80\x80", ""},
 };
 
-/* Size of the piece at the front of a text, which is one byte or a character of typography.
- * *ret_plain, *ret_size: what counts of it, which is nothing of white space. */
-static size_t plain_of(const char *text, size_t left, const char **ret_plain, size_t *ret_size)
+/* A piece of a text: one byte, or a whole character that has another form. */
+struct piece {
+    size_t size;
+    size_t plain_size; /* 0: of white space, and of what is not seen */
+    char plain[NORMAL_BYTES];
+    bool other;    /* it has another form */
+    bool composed; /* which is decomposed characters */
+};
+
+/* The piece at the front of a text. */
+static struct piece piece_of(const char *text, size_t left)
 {
-    bool may_be = text[0] == '\xc2' || text[0] == '\xe2'; /* they all begin so */
+    struct piece piece = {.size = 1, .plain_size = !is_space(*text), .plain = {*text}};
+    int size = *text & 0x80 ? utf8_size(text, left) : 0;
+    bool may_be = size > 0 && strchr("\xc2\xe2\xe3\xef", *text); /* they begin so */
     for (size_t i = 0; may_be && i < sizeof typed / sizeof *typed; i++) {
-        size_t size = strlen(typed[i].found);
-        if (size <= left && memcmp(text, typed[i].found, size) == 0) {
-            *ret_plain = typed[i].typed;
-            *ret_size = strlen(typed[i].typed);
-            return size;
+        if (strncmp(typed[i].found, text, (size_t)size) == 0) {
+            piece = (struct piece){(size_t)size, strlen(typed[i].typed), .other = true};
+            memcpy(piece.plain, typed[i].typed, piece.plain_size);
+            return piece;
         }
     }
-    *ret_plain = text;
-    *ret_size = !is_space(*text);
-    return 1;
+    uint32_t code = size > 0 ? utf8_code(text, size) : 0;
+    if (code > FULL_WIDTH && code <= FULL_WIDTH + '~' - ' ') {
+        return (struct piece){(size_t)size, 1, {(char)(code - FULL_WIDTH + ' ')}, .other = true};
+    }
+    if (size > 0) {
+        piece.size = (size_t)size;
+        piece.plain_size = normal_decompose(text, size, piece.plain);
+        piece.composed = piece.other = piece.plain_size != piece.size;
+    }
+    return piece;
 }
 
 static int append_plain(struct buf *out, const char *text, size_t size)
 {
-    const char *plain = NULL;
-    size_t count = 0;
-    size_t from = 0;
+    size_t from = 0; /* not yet copied */
     for (size_t i = 0; i < size;) {
-        size_t piece = plain_of(text + i, size - i, &plain, &count);
-        if (plain != text + i || count == 0) {
+        struct piece piece = piece_of(text + i, size - i);
+        if (piece.other || piece.plain_size == 0) {
             buf_append(out, text + from, i - from);
-            buf_append(out, plain, count);
-            from = i + piece;
+            buf_append(out, piece.plain, piece.plain_size);
+            from = i + piece.size;
         }
-        i += piece;
+        i += piece.size;
     }
     return buf_append(out, text + from, size - from);
 }
@@ -69,16 +89,11 @@ static int append_plain(struct buf *out, const char *text, size_t size)
 /* Where the piece is that has the plain byte of this number. */
 static size_t place_of(const char *text, size_t size, size_t number)
 {
-    const char *plain = NULL;
-    size_t count = 0;
+    struct piece piece = {};
     size_t at = 0;
-    while (at < size) {
-        size_t piece = plain_of(text + at, size - at, &plain, &count);
-        if (count > number) {
-            break;
-        }
-        number -= count;
-        at += piece;
+    while (at < size && (piece = piece_of(text + at, size - at)).plain_size <= number) {
+        number -= piece.plain_size;
+        at += piece.size;
     }
     return at;
 }
@@ -130,22 +145,34 @@ static void append_lines(struct buf *said, size_t first, size_t last)
     }
 }
 
-/* Appends which characters of typography the text has and old_text has not, or the other way. */
-static void say_typography(const char *text, size_t size, const struct edit *edit, struct buf *said)
+/* Appends the first characters with another form that the text has and the other one has not.
+ * any: others were named before. Returns whether now any are. */
+static bool say_forms(const char *who, struct span text, struct span other, bool any,
+                      struct buf *said)
 {
-    static const char *const who[] = {"the file has ", "old_text has "};
-    bool any = false;
-    for (size_t i = 0; i < sizeof typed / sizeof *typed; i++) {
-        const char *found = typed[i].found;
-        bool here = memmem(text, size, found, strlen(found));
-        bool there = memmem(edit->old_text, edit->old_size, found, strlen(found));
-        if (here != there) {
-            buf_appendf(said, "%s%s", any ? ", " : "typography: ", who[there]);
-            word_append_quoted(said, found, strlen(found));
+    struct span seen[FORMS_SEEN];
+    size_t count = 0;
+    struct piece piece = {};
+    for (size_t at = 0; at < text.size && count < FORMS_SEEN; at += piece.size) {
+        const char *found = text.bytes + at;
+        piece = piece_of(found, text.size - at);
+        size_t i = piece.other ? 0 : count;
+        while (i < count &&
+               (seen[i].size != piece.size || memcmp(seen[i].bytes, found, piece.size) != 0)) {
+            i++;
+        }
+        if (!piece.other || i < count) {
+            continue;
+        }
+        seen[count++] = (struct span){found, piece.size};
+        if (!memmem(other.bytes, other.size, found, piece.size)) {
+            buf_appendf(said, "%s%s has ", any ? ", " : "typography: ", who);
+            word_append_quoted(said, found, piece.size);
+            buf_append_text(said, piece.composed ? " in one piece (NFC)" : "");
             any = true;
         }
     }
-    buf_append_text(said, any ? "" : "white space");
+    return any;
 }
 
 static bool say_other_space(const char *text, size_t size, const struct edit *edit,
@@ -168,8 +195,12 @@ static bool say_other_space(const char *text, size_t size, const struct edit *ed
     size_t last = place_of(text, size, before + buf_size(&wanted) - 1);
     append_lines(said, lines_ends(text, first) + 1, lines_ends(text, last) + 1);
     buf_append_text(said, " the same but for ");
-    last += plain_of(text + last, size - last, &(const char *){NULL}, &(size_t){0});
-    say_typography(text + first, last - first, edit, said);
+    last += piece_of(text + last, size - last).size;
+    struct span here = {text + first, last - first};
+    struct span sent = {edit->old_text, edit->old_size};
+    bool any = say_forms("the file", here, sent, false, said);
+    any = say_forms("old_text", sent, here, any, said);
+    buf_append_text(said, any ? "" : "white space");
     return true;
 }
 

@@ -303,16 +303,18 @@ json_t *listing_names(int dir_fd)
     return object;
 }
 
-const char *listing_same(const json_t *names, const char *name)
+/* Copies the name in the directory (borrowed) that is the same but for how its characters are
+ * composed. Returns whether there is one. */
+static bool same_name(int dir_fd, const char *name, char out[NAME_MAX + 1])
 {
-    const char *key = NULL;
-    json_t *value = NULL;
-    json_object_foreach ((json_t *)(uintptr_t)names, key, value) {
-        if (normal_same(key, name)) {
-            return key;
-        }
+    defer_closedir DIR *dir = fd_directory(fcntl(dir_fd, F_DUPFD_CLOEXEC, 3));
+    const char *found = fd_next_name(dir);
+    for (unsigned i = 1; i < LISTING_READ && found && !normal_same(found, name); i++) {
+        found = fd_next_name(dir);
     }
-    return NULL;
+    (void)snprintf(out, NAME_MAX + 1, "%s", found ? found : "");
+    (void)lseek(dir_fd, 0, SEEK_SET); /* which both descriptors share */
+    return found && normal_same(out, name);
 }
 
 enum { CLIMBS_MOST = 16, NEIGHBOURS_SHOWN = 10 };
@@ -388,13 +390,13 @@ static void describe_dangling(const struct not_found *lookup, const char *target
 
 /* Changes the path to that of the name which is the same but for how its characters are composed.
  * Returns whether there is one. */
-static bool respell(struct not_found *lookup, const char *name, size_t parent_size,
-                    const json_t *names)
+static bool respell(struct not_found *lookup, const char *name, size_t parent_size, int parent_fd)
 {
     char path[LIMIT_PATH_BYTES];
-    const char *same = lookup->climbs++ < CLIMBS_MOST ? listing_same(names, name) : NULL;
-    if (!same || snprintf(path, sizeof path, "%.*s%s%s", (int)parent_size, lookup->path, same,
-                          lookup->path + lookup->end) >= (int)LIMIT_PATH_BYTES) {
+    char same[NAME_MAX + 1];
+    if (lookup->climbs++ >= CLIMBS_MOST || !same_name(parent_fd, name, same) ||
+        snprintf(path, sizeof path, "%.*s%s%s", (int)parent_size, lookup->path, same,
+                 lookup->path + lookup->end) >= (int)LIMIT_PATH_BYTES) {
         return false;
     }
     memcpy(lookup->path, path, sizeof path);
@@ -417,14 +419,15 @@ static void parent_opened(void *arg, const struct wire_reply *reply, int fds[WIR
     char target[LIMIT_PATH_BYTES];
     (void)snprintf(name, sizeof name, "%.*s", (int)(end - parent_size), lookup->path + parent_size);
     ssize_t length = reply->error ? -1 : readlinkat(fds[0], name, target, sizeof target);
+    if (!reply->error && length < 0 && respell(lookup, name, parent_size, fds[0])) {
+        lookup->fn(lookup->arg, 0, NULL);
+        return;
+    }
     json_auto_t *names = reply->error ? json_object() : listing_names(take_fd(&fds[0]));
     if (length > 0) {
         describe_dangling(lookup, target, (size_t)length, &text);
     } else if (!names) {
         lookup->fn(lookup->arg, ENOENT, NULL);
-        return;
-    } else if (respell(lookup, name, parent_size, names)) {
-        lookup->fn(lookup->arg, 0, NULL);
         return;
     } else {
         describe_neighbours(lookup, name, parent_size, names, &text);
@@ -475,10 +478,9 @@ static void look_into_mounts(struct not_found *lookup)
     look_up(lookup);
 }
 
-void not_found_start(struct not_found *lookup, struct tools *tools, char path[LIMIT_PATH_BYTES],
-                     not_found_fn fn, void *arg)
+static void begin(struct not_found *lookup, struct tools *tools, char path[LIMIT_PATH_BYTES],
+                  not_found_fn fn, void *arg)
 {
-    char guess[LIMIT_PATH_BYTES];
     *lookup = (struct not_found){.tools = tools,
                                  .path = path,
                                  .end = strlen(path),
@@ -489,6 +491,20 @@ void not_found_start(struct not_found *lookup, struct tools *tools, char path[LI
     while (lookup->end > 1 && path[lookup->end - 1] == '/') {
         path[--lookup->end] = '\0';
     }
+}
+
+void not_found_respell(struct not_found *lookup, struct tools *tools, char path[LIMIT_PATH_BYTES],
+                       not_found_fn fn, void *arg)
+{
+    begin(lookup, tools, path, fn, arg);
+    look_up(lookup);
+}
+
+void not_found_start(struct not_found *lookup, struct tools *tools, char path[LIMIT_PATH_BYTES],
+                     not_found_fn fn, void *arg)
+{
+    char guess[LIMIT_PATH_BYTES];
+    begin(lookup, tools, path, fn, arg);
     if (data_guess(tools->config.spec, path, guess, sizeof guess)) {
         guess_said(lookup, guess);
     } else if (strchr(path, '\\')) {

@@ -53,9 +53,6 @@ int listing_compose(int dir_fd, const char *path, long long first, long long las
  * dir_fd is no directory. dir_fd: taken. */
 json_t *listing_names(int dir_fd);
 
-/* The one of those names that is the same but for how its characters are composed, or NULL. */
-const char *listing_same(const json_t *names, const char *name);
-
 /* Finds what a caller may have meant by a path that does not exist. */
 
 /* error: 0 or an errno value. text: the sentence to end the call with; borrowed. Without both, the
@@ -78,3 +75,8 @@ struct not_found {
  * again where the changed path does not exist either. */
 void not_found_start(struct not_found *lookup, struct tools *tools, char path[LIMIT_PATH_BYTES],
                      not_found_fn fn, void *arg);
+
+/* The same for a file that is to be made: looks only for another spelling of its path. Any text
+ * says that there is none. */
+void not_found_respell(struct not_found *lookup, struct tools *tools, char path[LIMIT_PATH_BYTES],
+                       not_found_fn fn, void *arg);

@@ -34,7 +34,8 @@ struct write_op {
     char path[LIMIT_PATH_BYTES]; /* as in the call, then the one that it leads to */
     enum wire_write_mode mode;
     json_t *arguments;
-    bool respelled;        /* the path of what is edited, if need be */
+    struct not_found not_found;
+    bool respelled;        /* the path: it is that of a name with the same characters */
     struct edit edit;      /* an edit, if it has an old_text; of the arguments */
     int source_fd;         /* the file before the edit */
     struct stat source;    /* as it was when it was read */
@@ -82,6 +83,9 @@ static bool write_op_protected(struct write_op *op)
     return name != NULL;
 }
 
+static const char other_form[] =
+    ". The path is there in another Unicode form (NFC, NFD) than the one sent.";
+
 static const char is_late[] = " was changed by another program during the edit; read it again.";
 
 /* Removes a piece that was not written whole, unless another process has appended meanwhile. */
@@ -115,16 +119,11 @@ static void write_op_fail(struct write_op *op, int error)
     if (op->fd >= 0 && op->mode == WIRE_WRITE_APPEND) {
         take_back_append(op);
     }
-    if (op->edit.old_text && error == ENOENT) {
-        write_op_refuse(op,
-                        " not found; to create it, send content, without old_text and new_text.");
-        return;
-    }
     if (op->token && error != ECONNRESET && box) {
         box_file_abort(box, op->token);
     }
-    content_refuse(op->call, "%s",
-                   path_error(&op->tools->config.spec->paths, op->path, error, text, sizeof text));
+    (void)path_error(&op->tools->config.spec->paths, op->path, error, text, sizeof text);
+    content_refuse(op->call, "%s%s", text, op->respelled ? &other_form[1] : "");
     write_op_free(op);
 }
 
@@ -187,7 +186,8 @@ static void describe_written(const struct write_op *op, struct buf *text)
     if (appended) {
         buf_appendf(text, "; now %s", content_size(op->before + op->size, total));
     }
-    buf_appendf(text, "%s%s)", op->lost ? "; " : "", op->lost ? op->lost : "");
+    buf_appendf(text, "%s%s)%s", op->lost ? "; " : "", op->lost ? op->lost : "",
+                op->respelled ? other_form : "");
 }
 
 /* The directory of a new file is open: says if another name there differs from its name only in
@@ -360,43 +360,33 @@ static void edit_source_read(struct write_op *op, const struct buf *text)
     }
 }
 
-/* The last name of the path, which begins at name, is not in the directory parent (taken). Takes
- * the one that is the same but for how its characters are composed, or refuses and suggests one
- * that is like it; then returns false, and has ended the op. */
-static bool edit_respell(struct write_op *op, int parent, size_t name)
+static void write_op_open(struct write_op *op)
 {
-    char path[LIMIT_PATH_BYTES];
-    char shown[WORD_BYTES + 1];
-    char said[WORD_BYTES + 120];
-    json_auto_t *names = listing_names(parent);
-    const char *same = listing_same(names, op->path + name);
-    const char *near = same ? same : near_key(names, op->path + name);
-    if (!near ||
-        snprintf(path, sizeof path, "%.*s%s", (int)name, op->path, near) >= (int)LIMIT_PATH_BYTES) {
-        return true;
+    struct box *box = server_box_get(op->tools->server_box);
+    int r = box ? box_file_write(box, op->path, op->mode, write_op_opened, op) : -ECONNRESET;
+    if (r < 0) {
+        write_op_fail(op, -r);
     }
-    if (same) {
-        memcpy(op->path, path, sizeof path);
-        return true;
-    }
-    (void)snprintf(said, sizeof said,
-                   " not found. Did you mean %s? To create it, send content, without old_text and "
-                   "new_text.",
-                   word_show(path, strlen(path), shown, sizeof shown));
-    write_op_refuse(op, said);
-    return false;
 }
 
-static void edit_parent_opened(void *arg, const struct wire_reply *reply, int fds[WIRE_FDS])
+/* The path leads to no file: text says so. Goes on with another spelling of it, or makes the file.
+ */
+static void write_op_looked_up(void *arg, int error, const struct buf *text)
 {
     struct write_op *op = arg;
-    char directory[LIMIT_PATH_BYTES];
-    size_t name = path_split(op->path, strlen(op->path), directory);
-    op->respelled = true;
-    if (reply->error) {
-        write_op_fail(op, ENOENT);
-    } else if (edit_respell(op, take_fd(&fds[0]), name)) {
+    if (!error && !text) {
+        op->respelled = true;
         write_op_resolve(op);
+    } else if (op->edit.old_text && text) {
+        content_refuse(op->call,
+                       "%.*s%s To create it, send content, without old_text and new_text.",
+                       (int)buf_size(text), buf_bytes(text),
+                       strchr(".?", buf_bytes(text)[buf_size(text) - 1]) ? "" : ".");
+        write_op_free(op);
+    } else if (op->edit.old_text) {
+        write_op_fail(op, error);
+    } else {
+        write_op_open(op);
     }
 }
 
@@ -406,10 +396,8 @@ static void edit_source_opened(void *arg, const struct wire_reply *reply, int fd
     char said[64];
     OWNED(buf_done) struct buf text = BUF_EMPTY;
     op->source_fd = take_fd(&fds[0]);
-    if (reply->error == ENOENT && !op->respelled) {
-        char directory[LIMIT_PATH_BYTES];
-        (void)path_split(op->path, strlen(op->path), directory);
-        server_box_open_file(op->tools->server_box, directory, edit_parent_opened, op);
+    if (reply->error == ENOENT) {
+        not_found_start(&op->not_found, op->tools, op->path, write_op_looked_up, op);
         return;
     }
     if (reply->error || S_ISDIR(reply->file.mode)) {
@@ -437,17 +425,8 @@ static void write_edit_begin(struct write_op *op)
     server_box_open_file(op->tools->server_box, op->path, edit_source_opened, op);
 }
 
-static void write_op_open(struct write_op *op)
-{
-    struct box *box = server_box_get(op->tools->server_box);
-    int r = box ? box_file_write(box, op->path, op->mode, write_op_opened, op) : -ECONNRESET;
-    if (r < 0) {
-        write_op_fail(op, -r);
-    }
-}
-
 /* What a text that replaces the file's does not keep, for a result; NULL: nothing. */
-static const char *lost_encoding(const struct buf *old, enum text_encoding encoding, bool is_ascii,
+static const char *lost_encoding(const struct buf *old, enum text_encoding encoding, bool is_plain,
                                  const struct write_op *op)
 {
     static const char mark[] = "\xef\xbb\xbf";
@@ -460,9 +439,18 @@ static const char *lost_encoding(const struct buf *old, enum text_encoding encod
     if (encoding == TEXT_UTF8) {
         return had_mark && !has_mark ? "without the byte order mark that it had" : NULL;
     }
-    return is_ascii || magic_of(buf_bytes(old), size).kind != MAGIC_TEXT
+    return is_plain || magic_of(buf_bytes(old), size).kind != MAGIC_TEXT
                ? NULL
                : "in UTF-8 now, which it was not before";
+}
+
+static bool is_ascii(const char *bytes, size_t size)
+{
+    size_t i = 0;
+    while (i < size && !(bytes[i] & 0x80)) {
+        i++;
+    }
+    return i == size;
 }
 
 /* Text that is appended is UTF-8: it would spoil a file in another encoding. */
@@ -471,6 +459,14 @@ static void old_opened(void *arg, const struct wire_reply *reply, int fds[WIRE_F
     enum { LOOKS = 64 << 10 };
     struct write_op *op = arg;
     OWNED(buf_done) struct buf text = BUF_EMPTY;
+    if (reply->error == ENOENT && !is_ascii(op->path, strlen(op->path))) {
+        not_found_respell(&op->not_found, op->tools, op->path, write_op_looked_up, op);
+        return;
+    }
+    if (op->mode == WIRE_WRITE_CREATE || op->decoded) {
+        write_op_open(op);
+        return;
+    }
     uint64_t most = reply->file.size_bytes < LOOKS ? reply->file.size_bytes : LOOKS;
     if (!reply->error && S_ISREG(reply->file.mode)) {
         (void)content_read(fds[0], 0, (size_t)most, &text);
@@ -481,14 +477,11 @@ static void old_opened(void *arg, const struct wire_reply *reply, int fds[WIRE_F
         size--; /* of a character that is cut */
     }
     buf_cut(&text, size);
-    bool is_ascii = true;
-    for (size_t i = 0; i < op->size && is_ascii; i++) {
-        is_ascii = !(op->bytes[i] & 0x80);
-    }
+    bool is_plain = is_ascii(op->bytes, op->size);
     enum text_encoding encoding = text_encoding_of(buf_bytes(&text), size);
     if (op->mode == WIRE_WRITE_OVERWRITE) {
-        op->lost = lost_encoding(&text, encoding, is_ascii, op);
-    } else if (encoding == TEXT_OTHER && !is_ascii) {
+        op->lost = lost_encoding(&text, encoding, is_plain, op);
+    } else if (encoding == TEXT_OTHER && !is_plain) {
         write_op_refuse(op,
                         " is not UTF-8, as the text that is to be appended is; append with "
                         "Python, in the file's encoding.");
@@ -538,11 +531,7 @@ static void write_op_resolved(void *arg, const struct wire_reply *reply, int[WIR
         write_edit_begin(op);
         return;
     }
-    if (op->mode != WIRE_WRITE_CREATE && !op->decoded) {
-        server_box_open_file(op->tools->server_box, op->path, old_opened, op);
-        return;
-    }
-    write_op_open(op);
+    server_box_open_file(op->tools->server_box, op->path, old_opened, op);
 }
 
 /* Finds the path that op->path leads to, and goes on with that. */

@@ -70,11 +70,11 @@ struct proxy {
     struct lookup lookups[PROXY_LOOKUPS];
 };
 
-/* Reports to the server. event: NULL: none. Does not block. */
+/* main.c: reports to the server. event: NULL: none. Does not block. */
 void proxy_tell(struct proxy *proxy, enum egress_notice_kind kind,
                 const struct egress_event *event);
 
-/* main.c: names */
+/* lookup.c */
 /* Starts to connect a socket to an address, without blocking. type: SOCK_STREAM or
  * SOCK_DGRAM. Returns the descriptor, or -errno if the address is known to be unreachable at
  * once. */

@@ -85,7 +85,7 @@ class Edit(Shared):
         self.assert_refused(self.edit("huge.txt", "some", "any"), "larger than 16 MiB", "Python")
         self.assert_refused(self.edit("some", "some", "any"), "directory")
         self.assert_refused(self.edit("pipe", "some", "any"), "not a regular file")
-        self.assert_refused(self.edit("missing.txt", "some", "any"), "missing.txt not found; to create it, send content")
+        self.assert_refused(self.edit("missing.txt", "some", "any"), "missing.txt not found. In ", ". To create it, send content")
         self.assert_refused(self.edit("huge.tx", "some", "any"), "huge.tx not found. Did you mean huge.txt? To create it")
         self.assert_refused(self.edit("missing/a.txt", "some", "any"), "missing/a.txt not found")
         self.assert_prints(self.server.python("print(os.path.exists('missing'), os.path.exists('missing.txt'))"),

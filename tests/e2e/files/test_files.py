@@ -4,6 +4,7 @@ import hashlib
 import os
 import pathlib
 import tempfile
+import unicodedata
 import unittest
 
 from client import Case, Server, Shared, give_away, need_userns
@@ -50,6 +51,31 @@ class Files(Shared):
     def test_append_creates_a_missing_file(self):
         self.server.write("new-append.txt", "x", mode="append")
         self.assertEqual(self.content("new-append.txt").rstrip("\n"), "x")
+
+    def test_a_name_is_found_however_its_characters_are_composed(self):
+        form = "another Unicode form (NFC, NFD)"
+        for number, (made, sent) in enumerate((("NFD", "NFC"), ("NFC", "NFD"))):
+            top, there, twin = (unicodedata.normalize(kind, f"{number}donn\xe9es/\ud55c\uae00") for kind in (made, made, sent))
+            there, twin = there + unicodedata.normalize(made, "/.caf\xe9"), twin + unicodedata.normalize(sent, "/.caf\xe9")
+            with self.subTest(made=made):
+                self.assertNotIn("form", self.server.write(there, "one\n").text)
+                self.assert_refused(self.server.write(twin, "no", mode="create"), "already exists", form)
+                for arguments, verb, after in (({"content": "two\n", "mode": "append"}, "appended to", "one\ntwo\n"),
+                                               ({"content": "dGhyZWU=", "mode": "append", "encoding": "base64"},
+                                                "appended to", "one\ntwo\nthree"),
+                                               ({"content": "one\n"}, "overwrote", "one\n"),
+                                               ({"content": "b25l", "encoding": "base64"}, "overwrote", "one"),
+                                               ({"old_text": "one", "new_text": "new"}, "edited", "new")):
+                    done = self.server.call("write_file", path=twin, **arguments)
+                    self.assertRegex(done.text, rf"^{verb} .*another Unicode form", arguments)
+                    self.assertEqual(self.content(there), after)
+                for mode in ("create", "append", "overwrite"):
+                    new = unicodedata.normalize(sent, f"{number}donn\xe9es/\ud55c\uae00/new/{mode}\xe9")
+                    self.assertIn(form, self.server.write(new, "x", mode=mode).text)
+                self.assert_prints(self.server.python(
+                    "import os\nprint(ascii([n for n in os.listdir() if n.startswith(%r)]),"
+                    " sorted(len(f) for d, _, f in os.walk(%r)))" % (f"{number}donn", top)),
+                    f"{ascii([top.split('/')[0]])} [1, 3]")
 
     def test_append_keeps_the_encoding(self):
         for name, old, more, encoding in (("u16.txt", "first\n", "m\xe9\n", "utf-16"), ("l1.txt", "caf\xe9\n", "\xe9\n", "latin-1"),

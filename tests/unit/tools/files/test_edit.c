@@ -82,14 +82,45 @@ static void typography_in_place_of_what_is_typed_is_named(void **)
          "; line 1 is the same but for typography: the file has \"\\u201c\", the file has "
          "\"\\u201d\""},
         {"A - b...",
-         "; line 2 is the same but for typography: the file has \"\xe2\x80\x93\", the file has "
-         "\"\xe2\x80\xa6\", the file has \"\\xa0\""},
+         "; line 2 is the same but for typography: the file has \"\\xa0\", the file has "
+         "\"\xe2\x80\x93\", the file has \"\xe2\x80\xa6\""},
         {"\xe2\x80\x9cx\xe2\x80\x9d",
          "; line 3 is the same but for typography: old_text has \"\\u201c\", "
          "old_text has \"\\u201d\""},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char said[300];
+        (void)snprintf(said, sizeof said,
+                       ": old_text is not in the file%s. Copy the text as read_file shows it.",
+                       cases[i][1]);
+        expect(text, cases[i][0], "y", NULL, said);
+    }
+}
+
+static void other_forms_of_characters_are_named(void **)
+{
+    static const char text[] =
+        "# Re\xcc\x81sume\xcc\x81\n" /* decomposed */
+        "caf\xc3\xa9 \xea\xb0\x80\n" /* composed */
+        "name\xe2\x80\x8b = x\xc2\xad\xef\xbb\xbfy\n"
+        "\xe4\xbb\xb7\xef\xbc\x9a\xef\xbc\x91\xef\xbc\x90\xef\xbc\x88\xe5\x85\x83\xef\xbc\x89\n";
+    static const char *const cases[][2] = {
+        {"# R\xc3\xa9sum\xc3\xa9",
+         "; line 1 is the same but for typography: old_text has \"\xc3\xa9\" in one piece (NFC)"},
+        {"cafe\xcc\x81 \xe1\x84\x80\xe1\x85\xa1",
+         "; line 2 is the same but for typography: the file has \"\xc3\xa9\" in one piece (NFC), "
+         "the file has \"\xea\xb0\x80\" in one piece (NFC)"},
+        {"name = xy",
+         "; line 3 is the same but for typography: the file has \"\\u200b\", the file has "
+         "\"\\xad\", the file has \"\\ufeff\""},
+        {"\xe4\xbb\xb7:10(\xe5\x85\x83)",
+         "; line 4 is the same but for typography: the file has \"\xef\xbc\x9a\", the file has "
+         "\"\xef\xbc\x91\", the file has \"\xef\xbc\x90\", the file has \"\xef\xbc\x88\", the "
+         "file has \"\xef\xbc\x89\""},
+        {"caf\xc3\xa8", ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char said[400];
         (void)snprintf(said, sizeof said,
                        ": old_text is not in the file%s. Copy the text as read_file shows it.",
                        cases[i][1]);
@@ -128,6 +159,7 @@ int main(void)
         cmocka_unit_test(other_numbers_of_places_are_refused),
         cmocka_unit_test(what_is_nearly_in_the_file_is_named),
         cmocka_unit_test(typography_in_place_of_what_is_typed_is_named),
+        cmocka_unit_test(other_forms_of_characters_are_named),
         cmocka_unit_test(very_many_places_are_bounded),
         cmocka_unit_test(line_ends_stay_those_of_the_file),
     };
