@@ -188,7 +188,7 @@ class Save:
         pickler = pickles.Pickler(Writer(fd, self.max_bytes), self.world, names)
         fields = ["kept"]
         try:
-            make.plain(pickler.dump, tuple(map(self.value, names)))
+            make.call(pickler.dump, tuple(map(self.value, names)))
             shared = pickler.shared()
             fields += ("active", "1") if pickler.active else ()
             for key, values in ("needs", pickler.needs), ("files", pickler.files), ("used", pickler.used):

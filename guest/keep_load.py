@@ -137,7 +137,7 @@ class Load:
         unit.busy = True
         self.say(b"b", unit)
         try:
-            values = make.plain(make.Unpickler(_io.BytesIO(unit.data)).load)
+            values = make.call(make.Unpickler(_io.BytesIO(unit.data)).load)
             for row, value in zip(unit.rows, values):
                 name, kind = row[:2]
                 if name[:1] == ".":

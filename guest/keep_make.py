@@ -8,6 +8,9 @@ import _abc
 import _pickle
 
 HELPERS = "_sandpiper_keep"  # the module of these functions, in pickles
+real_import = load("imports").real_import
+# Code in C imports with the builtins of the innermost Python frame, and what is made here needs modules that the code sees.
+__builtins__ = dict(IMPORTED["builtins"].__dict__, __import__=real_import)
 function_type, module_type = type(lambda: None), type(sys)
 cell_type = type((lambda x: lambda: x)(0).__closure__[0])
 now = {"loading": None}
@@ -17,17 +20,12 @@ def call(function, *args):
     return function(*args)
 
 
-# C code imports with the builtins of the innermost Python frame, and a pickle imports what the code can.
-real_import = load("imports").real_import
-plain = function_type(call.__code__, {"__builtins__": dict(IMPORTED["builtins"].__dict__, __import__=real_import)})
-
-
 class Unpickler(_pickle.Unpickler):
     def find_class(self, module, name):
         if module == HELPERS:
             return CALLED[name]
         if module != "__main__":
-            return plain(_pickle.Unpickler.find_class, self, module, name)
+            return super().find_class(module, name)
         found, *parts = name.split(".")
         found = by_name(found)
         for part in parts:
@@ -47,7 +45,7 @@ def made(key, value):
 
 
 def import_module(name):
-    plain(real_import, name)
+    real_import(name)
     return IMPORTED[name]
 
 
@@ -67,8 +65,8 @@ def make_cell():
     return cell_type()
 
 
-def fill_cell(cell, value):
-    cell.cell_contents = value
+def fill_cell(cell, values):
+    cell.cell_contents, = values
 
 
 def make_function(key, code, module, closure):

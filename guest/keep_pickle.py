@@ -180,7 +180,7 @@ class Pickler(_pickle.Pickler):
             rest = tuple((each, one) for each, one in space.items() if each not in value._fields and (
                 each not in NAMED_TUPLE or type(one) is function_type and one.__code__.co_filename[:6] == "<cell "))
             return (make.make_named_tuple, (key, name, value._fields, tuple(value._field_defaults.values()), module, qualname),
-                    rest, None, None, fill_class)
+                    rest, None, None, make.fill_class)
         head = tuple((each, space[each]) for each in ("__module__", "__slots__", "__orig_bases__") if each in space)
         rest = tuple((each, one) for each, one in space.items() if type(one) is not member_type and each not in ("__slots__", "_abc_impl")
                      and not (type(one) is getset_type and each in ("__dict__", "__weakref__")))
@@ -218,7 +218,7 @@ def reducers():
 
 def of_cell(pickler, value, _):
     try:
-        return make.make_cell, (), value.cell_contents, None, None, make.fill_cell
+        return make.make_cell, (), (value.cell_contents,), None, None, make.fill_cell
     except ValueError:  # it is empty
         return make.make_cell, ()
 

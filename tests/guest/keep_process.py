@@ -3,6 +3,7 @@
     keep_process.py save|load BODY < JSON {"cells": [...], "before": [...], options of save or bring_back}
 It prints JSON: for save {"errors"}; for load {"report", "values": the outcome of each cell}.
 """
+import builtins
 import contextlib
 import io
 import json
@@ -61,22 +62,15 @@ def main(what, body):
     main = type(sys)("__main__")
     sys.modules["__main__"] = main
     namespace = vars(main)
+    namespace["__builtins__"] = builtins
     printed = io.StringIO()
     if what == "save":
         keep.begin()
         with contextlib.redirect_stdout(printed):
             outcomes, sources = cells_of(namespace, cells, 1)
-        pid = os.fork()
-        if not pid:
-            fd = os.open(body, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            try:
-                keep.save(namespace, sources, fd, **options)
-            except BaseException:
-                import traceback
-                traceback.print_exc()
-            os._exit(0)
-        status = os.waitpid(pid, 0)[1]
-        print(json.dumps({"outcomes": outcomes, "status": status}))
+        fd = os.open(body, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        keep.save(namespace, sources, fd, **options)
+        print(json.dumps({"outcomes": outcomes}))
     else:
         fd = os.open(body, os.O_RDONLY)
         with contextlib.redirect_stdout(printed):
