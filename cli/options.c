@@ -12,6 +12,7 @@
 #include "base/limits.h"
 #include "cli/flags.h"
 #include "schema/schema.h"
+#include "tools/keep/keep_files.h"
 
 enum { FLAG_NUMBER = 256, HELP_COLUMN = 22, USAGE_COLUMN = 44 };
 
@@ -226,6 +227,8 @@ static int check_trusted(struct options *options, const char *place, const char 
          .is_tree = true},
         {"the directory of records", options->record.directory,
          "name another directory with --record", .is_tree = true},
+        {"the directory of kept sessions", options->keep.directory,
+         "name another directory with --keep", .is_tree = true},
     };
     int r = box_trust_check(&options->spec, files, sizeof files / sizeof *files, ret_fail);
     for (unsigned i = 0; r == 0 && i < options->ca.count; i++) {
@@ -247,9 +250,28 @@ static int resolve_record(struct options *options, struct fail *ret_fail)
     if (!record->directory) {
         return 0;
     }
-    int r = box_record_resolve(&options->spec, record->directory, path, ret_fail);
+    int r = box_apart_resolve(&options->spec, "--record", record->directory, path, ret_fail);
     record->directory = path;
     return r ? r : record_check(path, ret_fail);
+}
+
+static int resolve_keep(struct options *options, struct fail *ret_fail)
+{
+    static char path[PATH_MAX];
+    struct keep_config *keep = &options->keep;
+    uint64_t most = options->spec.limits.memory_bytes / 2;
+    if (!keep->directory) {
+        return 0;
+    }
+    if (keep->bytes > most && flag_setting(options, flag_find("keep-size"))) {
+        (void)fail_set(ret_fail, 0, "--keep-size is more than half of --memory");
+        return -EINVAL;
+    }
+    options->spec.keep = options->command == COMMAND_SERVE;
+    keep->bytes = keep->bytes > most ? most : keep->bytes;
+    int r = box_apart_resolve(&options->spec, "--keep", keep->directory, path, ret_fail);
+    keep->directory = path;
+    return r ? r : keep_check(path, ret_fail);
 }
 
 /* Resolves the directories, once all flags are known. One that cannot be mounted becomes options'
@@ -269,6 +291,7 @@ static void resolve_mounts(struct options *options, const char *config)
     r = r ? r : box_cow_resolve(&options->spec, store, &fail);
     r = r ? r : box_mounts_resolve(&options->spec, &options->mounts, &fail);
     r = r ? r : resolve_record(options, &fail);
+    r = r ? r : resolve_keep(options, &fail);
     r = r ? r : check_trusted(options, options->mounts.config[0], config, &fail);
     if (r < 0) {
         options_error(options, "%.500s", fail_text(&fail));
@@ -461,7 +484,8 @@ void options_parse(int argc, char **argv, struct options *ret_options)
                                            .ui = TOOLS_UI_ON,
                                            .jobs = DEFAULT_JOBS,
                                            .version = SANDPIPER_VERSION},
-                                .record.bytes = DEFAULT_RECORD_BYTES};
+                                .record.bytes = DEFAULT_RECORD_BYTES,
+                                .keep = {.bytes = DEFAULT_KEEP_BYTES, .days = DEFAULT_KEEP_DAYS}};
     box_spec_init(&options->spec);
     options->egress.flag = "--allow-host";
     struct option rows[OPTIONS_FLAGS + 3] = {};

@@ -7,6 +7,7 @@
 #include "sandbox/sandbox.h"
 #include "tools/install/install_config.h"
 #include "tools/servers/grants.h"
+#include "tools/session/session.h"
 #include "tools/tools.h"
 
 /* The command line. */
@@ -63,6 +64,7 @@ struct options {
     const char *variable;    /* the environment variable being read, or NULL */
     struct box_mounts_wanted mounts; /* --mount; spec.mounts has them resolved */
     struct install_config install;
+    struct keep_config keep;     /* the same */
     struct record_config record; /* its directory is resolved; NULL: none */
     const char *tools_path;      /* --tools, or NULL */
     struct box_spec spec;
