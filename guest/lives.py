@@ -44,14 +44,14 @@ def save(session, fields):
 def bring_back(session, fields, fds):
     own = load("session")
     session.cell = fields["cell"].decode()
-    own.IMPORTED["__main__"] = session.main
+    IMPORTED["__main__"] = session.main
     session.take_packages(fields)
     streams.renew()
     tags.mark_cell(int(fields["cell"]))
     reply, report = ["back", "cell", fields["cell"]], None
     try:
         report = own.enter(lambda: load("keep").bring_back(
-            fds[0], session.namespace, careful=fields.get("careful") == b"1", **limits(fields)))
+            fds[0], session.namespace, careful=fields["careful"] != b"0", **limits(fields)))
         reply += describe(session, report)
     except BaseException as error:
         reply += ("not_back", "all variables", "reason", type(error).__name__)

@@ -196,7 +196,7 @@ void session_done(struct session *session, const struct fate *fate)
                          "pools that come back, held the interpreter; `reset` ends that");
             run->job_limit_ms = 0; /* more time would not help */
         }
-        session_kept_line(session, run);
+        session_kept_line(session, run, /* is_last= */ true);
         run_addf(run, RUN_BEFORE, "%s", session->next_result.before);
         session->next_result.before[0] = '\0';
         lost_threads_report(&session->lost, run);

@@ -49,6 +49,7 @@ struct kept {
     struct reading *reading; /* NULL: none */
     unsigned tries;          /* to load it */
     bool aside;              /* the file becomes the earlier one, when another takes its place */
+    bool removed;            /* what is being saved is not wanted any more */
     bool changed;            /* since the last save, */
     uint64_t first_ns;       /* first, */
     uint64_t last_ns;        /* and last */
@@ -199,10 +200,12 @@ void session_kept_loaded(struct session *session, const struct box_message *mess
 void session_kept_failed(struct session *session);
 /* Drops what is left of loading. Idempotent. */
 void session_kept_done(struct session *session);
-/* Adds what came back, if no result has said it. */
-void session_kept_line(struct session *session, struct run *run);
-/* The state is another one; removed: as it was before the first call. */
-void session_kept_change(struct session *session, bool removed);
+/* Adds what came back, if no result has said it. is_last: this one will. */
+void session_kept_line(struct session *session, struct run *run, bool is_last);
+/* The state is another one, */
+void session_kept_change(struct session *session);
+/* or that before the first call: nothing of it comes back. */
+void session_kept_remove(struct session *session);
 /* Lets the copy that is being saved make way. false: there is none. */
 bool sessions_kept_yield(struct sessions *sessions);
 /* The step that makes a branch save itself. */

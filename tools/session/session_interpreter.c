@@ -371,7 +371,7 @@ static void session_on_end(void *arg, const struct box_end *end)
     if (session->kept.back == BACK_LOADING) {
         session_kept_failed(session);
     } else if (!facts.closing) {
-        session_kept_change(session, /* removed= */ false); /* what is kept stays */
+        session_kept_change(session); /* what is kept stays */
     }
     if (fate.done) {
         run_addf(session->current, RUN_GONE, "%s", gone);

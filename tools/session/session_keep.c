@@ -71,12 +71,14 @@ __attribute__((format(printf, 2, 3))) static void say(struct session *session, c
                       text);
 }
 
-void session_kept_line(struct session *session, struct run *run)
+void session_kept_line(struct session *session, struct run *run, bool is_last)
 {
     struct session *parent = session_parent(session);
     struct buf *line = &(parent ? parent : session)->kept.line;
     if (buf_size(line) > 0) {
         run_addf(run, RUN_SESSION, "[%s]", buf_text(line));
+    }
+    if (is_last) {
         buf_done(line);
     }
 }
@@ -292,6 +294,7 @@ void session_kept_load(struct session *session)
     box_fields_add_number(&fields, "cell", reading->header.cell);
     box_fields_add_number(&fields, "name_ms", NAME_MS);
     box_fields_add_number(&fields, "all_ms", LOAD_MS);
+    box_fields_add_number(&fields, "careful", session->kept.tries); /* it has failed before */
     session_packages_fields(session, &layers, &fields);
     session->kept.back = BACK_LOADING;
     session->kept.tries++;
@@ -528,11 +531,14 @@ static void save_end(struct keep_save *save, int error, const char *why)
         session->kept.saved_ns = now_ns;
         session->kept.aside = session->kept.aside && (error || why);
     }
+    sessions->keeping.save = NULL;
+    if (session && session->kept.removed) {
+        session_kept_remove(session);
+    }
     if (error || why) {
         log_warn("keep", "session %s was not saved: %s", save->header.session,
                  why ? why : strerror(error));
     }
-    sessions->keeping.save = NULL;
     save_free(save);
     save_next(sessions);
 }
@@ -563,7 +569,7 @@ static void save_done(void *arg, struct run *run)
     struct keeping *keeping = &save->sessions->keeping;
     struct session *session = session_of(save);
     OWNED(buf_done) struct buf how = BUF_EMPTY;
-    bool is_whole = run->end.outcome == RUN_OK && session;
+    bool is_whole = run->end.outcome == RUN_OK && session && !session->kept.removed;
     (void)buf_appendf(&how, "its copy: ");
     (void)run_append_outcome(run, &how);
     (void)buf_appendf(&how, "%s%s", run_fact(run, RUN_REFUSAL)[0] ? ": " : "",
@@ -685,19 +691,6 @@ static bool is_ready(const struct session *session)
     return session->guest && session_checkpoint(session) == BOX_CHECKPOINT_THERE;
 }
 
-static void save_remove(struct session *session)
-{
-    session->kept.changed = false;
-    (void)keep_remove(session->owner->keeping.dir_fd, session->name, session->kept.aside);
-    session->kept.aside = false;
-}
-
-/* One that was reset has nothing to come back. */
-static bool is_empty(const struct session *session)
-{
-    return session->history.now.cell == 0 && session->state != SESSION_RESTORING;
-}
-
 static void save_next(void *arg)
 {
     struct sessions *sessions = arg;
@@ -709,9 +702,7 @@ static void save_next(void *arg)
     }
     for (struct session *at = sessions->list; at; at = at->next) {
         uint64_t due = due_ns(at);
-        if (due && due <= now_ns && is_empty(at)) {
-            save_remove(at);
-        } else if (due && due <= now_ns && is_ready(at)) {
+        if (due && due <= now_ns && is_ready(at)) {
             save_begin(at, SAVE_MS);
             return;
         } else if (due && due <= now_ns && at->state == SESSION_IDLE &&
@@ -728,7 +719,7 @@ static void save_next(void *arg)
     }
 }
 
-void session_kept_change(struct session *session, bool removed)
+void session_kept_change(struct session *session)
 {
     struct keeping *keeping = &session->owner->keeping;
     struct kept *kept = &session->kept;
@@ -738,9 +729,21 @@ void session_kept_change(struct session *session, bool removed)
     kept->last_ns = clock_now_ns();
     kept->called_s = (uint64_t)time(NULL);
     kept->first_ns = kept->changed ? kept->first_ns : kept->last_ns;
-    kept->changed = removed || session->history.now.cell > 0;
+    kept->changed = session->history.now.cell > 0;
     if (!keeping->timer.loop && !keeping->save) {
         loop_timer_in(session->owner->loop, &keeping->timer, QUIET_MS, save_next, session->owner);
+    }
+}
+
+void session_kept_remove(struct session *session)
+{
+    struct keeping *keeping = &session->owner->keeping;
+    struct kept *kept = &session->kept;
+    kept->changed = false;
+    kept->removed = keeping->save && keeping->save->serial == session->serial; /* later */
+    if (is_here(keeping) && !session->transient && !kept->removed) {
+        (void)keep_remove(keeping->dir_fd, session->name, kept->aside);
+        kept->aside = false;
     }
 }
 
@@ -756,9 +759,7 @@ void sessions_save_last(struct sessions *sessions, unsigned most_ms)
             break;
         }
         unsigned left_ms = (unsigned)((end_ns - now_ns) / CLOCK_NS_PER_MS) + 1;
-        if (!keeping->save && is_empty(next)) {
-            save_remove(next);
-        } else if (!keeping->save && is_ready(next)) {
+        if (!keeping->save && is_ready(next)) {
             save_begin(next, left_ms < SAVE_LAST_MS ? left_ms : SAVE_LAST_MS);
         } else if (!keeping->save && session_checkpoint(next) != BOX_CHECKPOINT_AWAITED) {
             next->kept.changed = false; /* there is no copy */

@@ -48,7 +48,7 @@ static void session_reset(struct session *session)
         }
         session_calls_stay(session, LEDGER_SINCE, 0);
         session_close(session);
-        session_kept_change(session, /* removed= */ true);
+        session_kept_remove(session);
     }
 }
 
@@ -188,6 +188,7 @@ static void session_send(struct session *session)
     session_packages_sent(session);
     run->started_ns = clock_now_ns();
     note_branch(session);
+    session_kept_line(session, run, /* is_last= */ false); /* it may become a job */
     /* Output since the last result comes before the output of this run. */
     if (!run->on_output && session->next_result.between.total > 0) {
         record_between(session);
