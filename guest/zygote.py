@@ -66,6 +66,8 @@ def load_first(options):
     map_files()
     if "calls" in options:
         load("tools").install()
+    if "keep" in options:
+        load("keep_load")
     if sys.version_info[:2] > imports.NEWEST:
         load_rest()
     imports.shared("_posixsubprocess")  # for each session's streams.wrap_starts
