@@ -1,26 +1,25 @@
-"""Keeps a session for the next life of the server (--keep), and brings it back. Only code in the sandbox reads or writes this.
+"""Keeps a session for the next life of the server (--keep). keep_load.py brings it back. Only code in the sandbox reads or writes this.
 
-With --keep the zygote loads this module with what it starts (`load("keep")`): it must be there before code runs.
+The zygote loads both when its options name `keep`: what they import must be there before code runs.
 
-    save(namespace, cells, out_fd, *, name_s=1.0, all_s=30.0, max_bytes=256 << 20) -> None
-        In a fork of a checkpoint, which ends afterwards: `os._exit(0)`. namespace: of the session. cells: session.sources,
-        {"<cell N>": text}. Writes the body to out_fd. If the fork dies, or has no time, it ends without END: not whole.
-        The processes that pickle are its children, in process groups of their own, with no descriptor but a pipe and
-        /dev/null. They may neither fork nor signal nor write files nor connect (an audit hook: code in C could).
-    bring_back(in_fd, namespace, *, name_s=1.0, all_s=10.0, careful=False) -> report
-        In the new session, before its first cell. Reads in_fd to its end and fills namespace. What loading prints goes where
-        output goes now: to the first result. KeyboardInterrupt is not raised. careful: reads all in a fork first, for a file
-        at which a session has ended before; otherwise only what runs code of the user's.
-    report: {"names": how many came back, without those of imports, "imports": how many statements of imports did,
-        "back": [names], "not_back": [{"name", "type", "reason", "cell", "line"}] (also of what the save left out),
-        "sources": {"<cell N>": text}: for session.remember, "cell": number of the next cell, "cwd": the directory that it is
-        in now, or None, "cwd_gone": the one that is gone, or None, "settings": whether code had changed settings that are as
-        new, "whole": whether the body had its end}
-    begin() -> None
-        Instead of bring_back, in a session for which nothing is kept: notes what sys.path is without the code.
+    load("keep").save(namespace, cells, out_fd, *, layers=(), name_s=1.0, all_s=30.0, max_bytes=256 << 20) -> None
+        In a fork of a checkpoint, which ends afterwards by os._exit. namespace: of the session. cells: session.sources,
+        {"<cell N>": text}. layers: session.layers. Writes the body to out_fd; one that does not end in the record `end` is
+        not whole. OSError: out_fd takes no more. What pickles are children of this process, each in a process group of its
+        own, with no descriptor but a pipe and /dev/null. An audit hook keeps them from starting processes, signals, writing
+        files and connecting (code in C could): then it is this process that may end early.
+    load("keep_load").bring_back(in_fd, namespace, *, name_s=1.0, all_s=10.0, careful=False) -> report
+        In the new session, before its first cell. Reads in_fd to its end, and fills namespace. What loading prints goes where
+        output goes: to the first result. Call it outside of `enter`, so that no interrupt raises in it. careful: reads all in a
+        fork first, for a file at which a session has ended before; else only names whose loading runs code of the user's.
+    report: {"names": how many came back without those of imports, "imports": how many statements of imports did,
+        "back": [name], "not_back": [{"name", "type", "reason", "cell", "line"}] (also what the save left out),
+        "sources": {"<cell N>": text}, for session.remember, "cell": number of the next cell, "cwd": the current directory,
+        "cwd_gone": the one that was, if there is none, or None, "settings": whether cells had changed settings of modules, which are as new,
+        "whole": whether the body had its end}
 
-The body: records, each u32 size and fields as in a frame (frames.py), some followed by data whose size is in field 1.
-All of it is text by code, and its names, types and lines are hostile.
+The body: records, each a frame (frames.py), and after `unit` the pickle, whose size is its first field. All of it is written
+by code: its names, types and lines are hostile text.
 """
 import gc
 import os
@@ -43,22 +42,25 @@ VERSION = "1"
 CHUNK = 1 << 16
 SIGKILL = 9
 ENDED_MAX = 100  # names at which the process that pickles ends: then the others are left out too
-SPARE_BYTES = 256 << 20  # of memory that it may take beside what it has and what it writes
+SPARE_BYTES = 128 << 20  # of memory that it may take beside what it has and what it writes
 STATE_OF_RANDOM, STATE_OF_NUMPY = ".random", ".numpy.random"  # instead of a name
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
-REFUSED = ("os.fork", "os.forkpty", "os.kill", "os.killpg", "os.exec", "os.posix_spawn", "os.system", "os.remove", "os.rename", "os.rmdir",
-           "os.mkdir", "os.symlink", "os.link", "os.truncate", "os.chmod", "os.chown", "os.utime", "signal.pthread_kill", "subprocess.Popen",
-           "pty.spawn", "socket.connect", "socket.bind", "socket.sendto", "socket.sendmsg")
-base = {"path": None}
-
-
-def begin():
-    base["path"] = list(SYS["path"])
+REFUSED = frozenset(
+    "os.fork os.forkpty os.kill os.killpg os.exec os.posix_spawn os.system signal.pthread_kill subprocess.Popen socket.connect socket.bind "
+    "socket.sendto socket.sendmsg".split())
+# An import may try these too, and goes on without.
+REFUSED_FILES = frozenset("os.remove os.rename os.rmdir os.mkdir os.symlink os.link os.truncate os.chmod os.chown os.utime".split())
+SETS = ("needs", "files", "used", "modules")  # of a pickler
+PATH = set(SYS["path"])  # without what code has added
+refused = []  # what code in this process was kept from
 
 
 def refuse(event, args):
-    if event in REFUSED or event == "open" and type(args[2]) is int and args[2] & WRITES:
-        raise PermissionError("%s: not while a session is kept" % event)
+    if event in REFUSED:
+        refused.append(event)
+    elif event not in REFUSED_FILES and not (event == "open" and type(args[2]) is int and args[2] & WRITES):
+        return
+    raise PermissionError("%s: not while a session is kept or comes back" % event)
 
 
 def confine(fd, most):
@@ -171,7 +173,7 @@ class Kept:
 
     def __init__(self, names):
         self.names, self.parts, self.size, self.reason, self.shared = names, [], 0, None, ()
-        self.needs = self.files = self.used = frozenset()
+        self.needs = self.files = self.used = self.modules = frozenset()
         self.active = False
 
 
@@ -189,10 +191,11 @@ class Save:
         fields = ["kept"]
         try:
             make.call(pickler.dump, tuple(map(self.value, names)))
+            write_all(fd, b"p" + bytes(4))
             shared = pickler.shared()
             fields += ("active", "1") if pickler.active else ()
-            for key, values in ("needs", pickler.needs), ("files", pickler.files), ("used", pickler.used):
-                fields += [part for value in values for part in (key, value)]
+            for key in SETS:
+                fields += [part for value in getattr(pickler, key) for part in (key, value)]
             fields += ("shared", b"".join(each.to_bytes(8, "little") for each in shared))
         except BaseException as error:
             fields = ["lost", "reason", reason_of(error, pickles.type_name(type(self.value(names[0]))))]
@@ -208,20 +211,22 @@ class Save:
 
     def receive(self, fork, names):
         """The next unit as the fork has pickled it. ValueError: its code has written into the pipe."""
-        unit, end = Kept(names), min(self.end, now_s() + 5 * self.name_s)
+        unit, end, quiet_s = Kept(names), min(self.end, now_s() + 5 * self.name_s), self.name_s
         while True:
-            head = fork.read(5, self.name_s, end)
+            head = fork.read(5, quiet_s, end)
             size = int.from_bytes(head[1:], "little")
             if head[:1] == b"d" and unit.size + size <= self.max_bytes:
                 unit.parts.append(fork.read(size, self.name_s, end))
                 unit.size += size
+            elif head[:1] == b"p":  # the rest is no code of the user's
+                quiet_s = 5 * self.name_s
             elif head[:1] == b"e":
                 break
             else:
                 raise ValueError
         parts = frames.split(bytes(fork.read(size, self.name_s, end)))
         pairs = list(zip(parts[1::2], parts[2::2]))
-        for key in "needs", "files", "used":
+        for key in SETS:
             setattr(unit, key, {value.decode() for each, value in pairs if each == key.encode()})
         found = dict(pairs)
         if parts[0] != b"kept":
@@ -238,7 +243,7 @@ class Save:
             if self.ended >= ENDED_MAX or now_s() >= self.end:
                 yield from (self.failed(names, "time") for names in units[at:])
                 return
-            fork = Fork(self.pickle, units[at:], 3 * self.max_bytes)
+            fork = Fork(self.pickle, units[at:], 2 * self.max_bytes)
             reason = None
             try:
                 while at < len(units):
@@ -263,33 +268,24 @@ class Save:
         return unit
 
     def pickle_all(self):
-        modules = [name for name in self.namespace if finding.is_shown(name) and self.is_module(name)]
-        self.imports = dict.fromkeys(modules)
-        units = [(name,) for name in self.namespace if finding.is_shown(name) and name not in self.imports]
+        units = [(name,) for name in self.namespace if finding.is_shown(name)]
         units += [(STATE_OF_NUMPY,)] if "numpy.random" in IMPORTED else []
         units += [(STATE_OF_RANDOM,)] if self.random is not None else []
         while units:
             for unit in self.work(units):
                 self.take(unit)
             known = set().union(*(unit.used | unit.needs for unit in self.kept.values()))
-            hidden = [name for name in self.namespace if name in known and name[:2] != "__" and name not in self.kept
-                      and name not in self.lost and name not in self.imports]
-            self.imports.update((name, None) for name in hidden if self.is_module(name))
-            units = [(name,) for name in hidden if name not in self.imports]
-        for names in self.groups():
-            for name in names:
-                del self.kept[name]
-        for unit in self.work(self.together):
+            units = [(name,) for name in self.namespace if name in known and name[:2] != "__" and name not in self.kept and name not in self.lost]
+        groups = self.groups()
+        for name in [name for names in groups for name in names]:
+            del self.kept[name]
+        for unit in self.work(groups):
             self.take(unit)
         lost = True
         while lost:  # what needs a function or class that is not kept is of no use
             lost = [(unit, name) for unit in set(self.kept.values()) for name in unit.needs if name not in self.kept]
             for unit, name in lost:
                 self.lose(unit, "needs %s" % name)
-
-    def is_module(self, name):
-        value = self.namespace[name]
-        return type(value) is type(sys) and IMPORTED.get(vars(value).get("__name__")) is value and vars(value)["__name__"] != "__main__"
 
     def take(self, unit):
         if unit.reason:
@@ -319,8 +315,7 @@ class Save:
                 if first is not group[name]:
                     first += group[name]
                     group.update((other, first) for other in group[name])
-        self.together = [tuple(names) for names in {id(names): names for names in group.values()}.values() if len(names) > 1]
-        return self.together
+        return [tuple(names) for names in {id(names): names for names in group.values()}.values() if len(names) > 1]
 
     def write(self, fd):
         def record(fields, *data):
@@ -334,29 +329,26 @@ class Save:
         added = [(str(at), os.fsencode(entry)) for at, entry in enumerate(SYS["path"]) if type(entry) is str and entry not in self.path]
         record(["path", *(part for pair in added for part in pair)])
         units = list(dict.fromkeys(self.kept.values()))
-        names = [*self.kept, *self.lost, *self.imports]
-        files = set().union(*(unit.files for unit in units), ("<cell %s>" % self.maker(name).cell for name in names))
+        files = set().union(*(unit.files for unit in units), ("<cell %s>" % self.place(name)[0] for name in (*self.kept, *self.lost)))
         for file, text in self.cells.items():
             if file in files:
                 record(("cell", file, text.encode("utf-8", "surrogatepass")))
-        for name in self.imports:
-            module = vars(self.namespace[name])["__name__"]
-            record(("import", name, *self.place(name), module, *(self.dotted.get(name, ()) if module == name else ())))
+        modules = set().union(*(unit.modules for unit in units), self.dotted)
+        record(("modules", *(name for name in IMPORTED if name in modules)))
         for name, reason in self.lost.items():
             if name[:1] != ".":
                 record(("lost", name, self.kind(name), *self.place(name), reason))
         for unit in units:
             fields = ["unit", str(unit.size), str(int(unit.active))]
             for name in unit.names:
-                fields += (name, self.kind(name), *self.place(name), str(int(self.maker(name).imports is not None)))
+                fields += (name, self.kind(name), *self.place(name))
             record(fields, *unit.parts)
         record(("end",))
 
-    def maker(self, name):
-        return self.makers.get(name) or finding.Maker()
-
     def place(self, name):
-        return self.maker(name).cell, self.maker(name).line
+        """The cell and the line that made it, and whether that is an import."""
+        cell, line, imports = self.makers.get(name, ("", "", False))
+        return cell, line, str(int(imports or type(self.namespace.get(name)) is type(sys)))
 
     def kind(self, name):
         return pickles.type_name(type(self.namespace.get(name)))
@@ -379,19 +371,12 @@ def state_of_random():
         return None
 
 
-def save(namespace, cells, out_fd, *, name_s=1.0, all_s=30.0, max_bytes=256 << 20):
-    """See above. OSError: out_fd takes no more."""
+def save(namespace, cells, out_fd, *, layers=(), name_s=1.0, all_s=30.0, max_bytes=256 << 20):
+    """See above."""
     gc.disable()
     make.offer()
     saving = Save(namespace, cells, (name_s, now_s() + all_s, max_bytes))
-    saving.path = set(base["path"] or SYS["path"])
+    saving.path = PATH.union(layers, ("",))
     saving.random = state_of_random()
     saving.pickle_all()
     saving.write(out_fd)
-
-
-def bring_back(in_fd, namespace, *, name_s=1.0, all_s=10.0, careful=False):
-    """See above."""
-    begin()
-    loading = load("keep_load")
-    return loading.load_body(loading.read_all(in_fd), namespace, (name_s, now_s() + all_s), careful)

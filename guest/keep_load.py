@@ -11,6 +11,7 @@ make = load("keep_make")
 pickles = load("keep_pickle")
 FOR_EACH = 16 << 20  # bytes of a pickle for which a name gets its time once more
 RECORD_MAX = 64 << 20
+TIME, CHANGED = "time", "type changed"
 
 
 class Late(BaseException):
@@ -45,7 +46,7 @@ class Body:
     """The records of a body, as far as it goes."""
 
     def __init__(self, data):
-        self.units, self.imports, self.lost, self.sources, self.path, self.whole = [], [], [], {}, [], False
+        self.units, self.modules, self.lost, self.sources, self.path, self.whole = [], [], [], {}, [], False
         self.cell, self.cwd, self.settings = 1, "", False
         at = 0
         try:
@@ -82,11 +83,11 @@ class Body:
     def of_cell(self, name, source):
         self.sources[text(name)] = source.decode("utf-8", "surrogatepass")
 
-    def of_import(self, *fields):
-        self.imports.append(list(map(text, fields)))
+    def of_modules(self, *names):
+        self.modules = list(map(text, names))
 
     def of_lost(self, *fields):
-        name, kind, cell, line, reason = map(text, fields)
+        name, kind, cell, line, _, reason = map(text, fields)
         self.lost.append(not_back(name, kind, reason, cell, line))
 
     def of_end(self):
@@ -101,7 +102,7 @@ def reason_of(error):
     if isinstance(error, NotBack):
         return str(error)
     if isinstance(error, Late):
-        return "time"
+        return TIME
     if isinstance(error, ModuleNotFoundError) and type(error.name) is str:
         return "needs the package %s" % (load("hints").distribution_for(error.name) or error.name.partition(".")[0])[:60]
     return "loading raised %s" % type(error).__name__[:60]
@@ -143,7 +144,7 @@ class Load:
                 if name[:1] == ".":
                     self.extra[name] = value
                 elif pickles.type_name(type(value)) != kind:
-                    raise NotBack("type changed")
+                    raise NotBack(CHANGED)
                 else:
                     self.namespace[name] = value
             unit.done = True
@@ -152,8 +153,6 @@ class Load:
             for name in unit.names:
                 self.made.pop(name, None)
                 self.namespace.pop(name, None)
-            if isinstance(error, MemoryError):
-                self.say(b"m", unit)
             raise
         finally:
             unit.busy = False
@@ -178,8 +177,10 @@ class Load:
                         stack = []
                     elif head[:1] == b"m":
                         unit.reason = "takes too much memory"
+                    elif head[:1] == b"r":
+                        unit.reason = "loading it would start, signal or connect to others"
             except TimeoutError:
-                reason = "time"
+                reason = TIME
             except (EOFError, IndexError, ValueError):
                 pass
             finally:
@@ -194,25 +195,29 @@ class Load:
         if not unit.done and not unit.reason:
             try:
                 self.bring(unit)
+            except MemoryError:
+                self.say(b"m", unit)
             except BaseException:
                 pass
+        if keep.refused:
+            self.say(b"r", unit)
+            keep.refused.clear()
         self.say(b"t", unit)
 
     def bring_all(self):
-        bad = [unit for unit in self.body.units if unit.reason]
-        for again in False, True:
-            for unit in self.body.units:
-                if unit.done or again and unit in bad:
-                    continue
-                unit.reason = unit.reason if unit in bad else None
-                if unit.reason is None:
-                    self.in_time(unit, self.bring, unit)
+        units = [unit for unit in self.body.units if not unit.reason]
+        for again in True, False:  # what fails is tried once more after all others
+            for unit in units:
+                if not unit.done and not unit.reason:
+                    self.in_time(unit, self.limit(unit), self.bring, unit)
+            units = [unit for unit in units if again and unit.reason not in (None, TIME, CHANGED)]
+            for unit in units:
+                unit.reason = None
 
-    def in_time(self, unit, function, *args):
+    def in_time(self, unit, seconds, function, *args):
         """Calls it with an alarm; a unit that is late has that as its reason."""
-        seconds = self.limit(unit)
-        if not seconds:
-            unit.reason = "time"
+        if seconds <= 0:
+            unit.reason = TIME
             return
         _signal.signal(_signal.SIGALRM, self.ring)
         _signal.setitimer(_signal.ITIMER_REAL, seconds, 0.1)
@@ -228,24 +233,15 @@ class Load:
     def ring(self, *_):
         raise Late
 
-    def do_imports(self):
-        self.statements, failed = set(), []
-        for name, cell, line, *modules in self.body.imports:
-            unit = Unit(False, [], b"")
-            self.in_time(unit, self.do_import, name, modules)
-            if unit.reason:
-                failed.append(not_back(name, "module", unit.reason, cell, line))
-            elif name[:1] != "_":
-                self.statements.add((cell, line))
-        return failed
-
-    def do_import(self, name, modules):
-        for module in reversed(modules):
-            self.namespace[name] = make.import_module(module)
+    def import_all(self):
+        """First, so that no value is late because of them. One that fails does so once more with the values that need it."""
+        for name in self.body.modules:
+            self.in_time(Unit(False, [], b""), self.end - now_s(), make.import_module, name)
 
 
-def load_body(data, namespace, limits, careful):
-    body = Body(data)
+def bring_back(in_fd, namespace, *, name_s=1.0, all_s=10.0, careful=False):
+    """See keep.py."""
+    body, limits = Body(read_all(in_fd)), (name_s, now_s() + all_s)
     cwd, gone = keep.directory(), None
     try:
         os.chdir(body.cwd)
@@ -256,7 +252,7 @@ def load_body(data, namespace, limits, careful):
         if entry not in SYS["path"]:
             SYS["path"].insert(at, entry)
     loading = make.now["loading"] = Load(body, namespace, limits)
-    failed = loading.do_imports()
+    loading.import_all()
     active = [unit for unit in body.units if careful or unit.active]
     if active:
         loading.try_in_forks(active)
@@ -268,17 +264,17 @@ def load_body(data, namespace, limits, careful):
                 make.attribute(module, function)(loading.extra[name])
             except BaseException:
                 pass  # of another version
-    back = []
+    back, failed, statements = [], [], set()
     for unit in body.units:
         for name, kind, cell, line, imported in unit.rows:
             if name[:1] == ".":
                 continue
             if unit.done and imported == "1":
-                loading.statements.add((cell, line))
+                statements.add((cell, line))
             elif unit.done and name[:1] != "_":
                 back.append(name)
             elif not unit.done:
                 others = [other for other in unit.names if other != name]
-                failed.append(not_back(name, kind, (unit.reason or "time") + (" (with %s)" % ", ".join(others[:5]) if others else ""), cell, line))
-    return {"names": len(back), "imports": len(loading.statements), "back": back, "not_back": body.lost + failed, "sources": body.sources,
+                failed.append(not_back(name, kind, (unit.reason or TIME) + (" (with %s)" % ", ".join(others[:5]) if others else ""), cell, line))
+    return {"names": len(back), "imports": len(statements), "back": back, "not_back": body.lost + failed, "sources": body.sources,
             "cell": body.cell, "cwd": cwd, "cwd_gone": gone, "settings": body.settings, "whole": body.whole}

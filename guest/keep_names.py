@@ -15,30 +15,20 @@ def is_shown(name):
     return type(name) is str and name[:1] != "_"
 
 
-class Maker:
-    """The statement that has bound a name last. cell: its number as text; imports: the modules that it imports."""
-
-    def __init__(self, cell="", line="", imports=None):
-        self.cell, self.line, self.imports = cell, line, imports
-
-
-def makers(cells):
-    """({name: Maker}, {name of a package: its modules that were imported}, Makers of `from x import *`)"""
-    found, dotted, stars = {}, {}, []
+def made_names(namespace, cells):
+    """({name: (cell number as text, line, whether it is an import) of the statement that has bound it last}, the modules that
+    `import a.b` has imported)"""
+    found, dotted = {}, set()
     for file, text in cells.items():
         try:
             tree = load("language").parse(text, file, 0)
             lines = text.split("\n")
-            for node in load("notebook").statements(tree):
-                for each in flat(node):
-                    maker = Maker(file[len("<cell ") : -1], line_of(each, lines))
-                    if type(each) in IMPORTS:
-                        note_import(each, maker, found, dotted, stars)
-                    else:
-                        found.update((name, maker) for name in bound(each))
+            for each in (each for node in load("notebook").statements(tree) for each in flat(node)):
+                names = imported(each, namespace, dotted) if type(each) in IMPORTS else bound(each)
+                found.update(dict.fromkeys(names, (file[len("<cell ") : -1], line_of(each, lines), type(each) in IMPORTS)))
         except (SyntaxError, ValueError, MemoryError, RecursionError, IndexError):
             continue
-    return found, dotted, stars
+    return found, dotted
 
 
 def line_of(node, lines):
@@ -72,24 +62,12 @@ def bound(node):
         first = False
 
 
-def note_import(node, maker, found, dotted, stars):
-    maker.imports = node
+def imported(node, namespace, dotted):
     for alias in node.names:
-        name = alias.asname or alias.name.partition(".")[0]
         if alias.name == "*":
-            stars.append((node.module, maker))
-            continue
-        found[name] = maker
-        if type(node) is _ast.Import and not alias.asname:
-            dotted.setdefault(name, {})[alias.name] = None
-
-
-def made_names(namespace, cells):
-    """makers(), with the names that a star has imported."""
-    found, dotted, stars = makers(cells)
-    for module, maker in stars:
-        there = vars(IMPORTED.get(module, load)) if module in IMPORTED else {}
-        for name, value in namespace.items():
-            if name not in found and name in there and there[name] is value:
-                found[name] = maker
-    return found, dotted
+            there = getattr(IMPORTED.get(node.module), "__dict__", {})
+            yield from (name for name, value in namespace.items() if name in there and there[name] is value)
+        else:
+            yield alias.asname or alias.name.partition(".")[0]
+        if type(node) is _ast.Import:
+            dotted.add(alias.name)

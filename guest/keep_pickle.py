@@ -104,7 +104,7 @@ class Pickler(_pickle.Pickler):
     """One pickle. own: the names of functions and classes that are in it by value."""
 
     def __init__(self, file, world, own):
-        self.world, self.own, self.needs, self.files, self.used = world, own, set(), set(), set()
+        self.world, self.own, self.needs, self.files, self.used, self.modules = world, own, set(), set(), set(), set()
         self.referred, self.active = set(), False  # ids of what is in it by name; whether reading it runs code of the user's
         self.dispatch_table = getattr(IMPORTED.get("copyreg"), "dispatch_table", {})
         self.reducers = reducers()
@@ -114,6 +114,7 @@ class Pickler(_pickle.Pickler):
         kind = type(value)
         if self.world.is_definition(value):
             if importable(value):
+                self.modules.add(value.__module__)
                 self.referred.add(id(value))
                 return NotImplemented
             key = self.world.keys.get(id(value), "")
@@ -138,9 +139,9 @@ class Pickler(_pickle.Pickler):
 
     def shared(self):
         """Ids of the objects in it that more than one name may have, and change. They stay valid: the world holds the objects."""
-        memo, own_referred = self.memo.copy(), self.referred
-        found = [value for _, value in memo.values() if type(value) not in ATOMS and id(value) not in own_referred
-                 and id(value) not in self.world.keys and not is_fixed(type(value))]
+        memo = self.memo.copy()
+        kinds = {kind: kind not in ATOMS and not is_fixed(kind) for kind in {type(value) for _, value in memo.values()}}
+        found = [value for _, value in memo.values() if kinds[type(value)] and id(value) not in self.referred and id(value) not in self.world.keys]
         self.world.held.append(found)
         return list(map(id, found))
 
@@ -228,6 +229,7 @@ def of_module(pickler, value, _):
     if type(name) is not str or IMPORTED.get(name) is not value or name == MAIN:
         raise NotKept("a module that no import finds is in it")
     pickler.referred.add(id(value))
+    pickler.modules.add(name)
     return make.import_module, (name,)
 
 

@@ -32,27 +32,26 @@ def save(session, fields):
     out = os.dup(frames.OUT_FD)
     for fd in (1, 2, frames.OUT_FD, frames.ERR_FD):
         os.dup2(frames.NULL_FD, fd)
-    status, kind = "ok", ""
+    keep, status, kind = load("keep"), "ok", ""
+    if keep.directory() == session.root:  # it may have another name in the next life
+        keep.directory = str
     try:
-        load("session").enter(lambda: load("keep").save(
-            session.namespace, session.sources, out, max_bytes=int(fields["bytes"]), **limits(fields)))
+        keep.save(session.namespace, session.sources, out, layers=session.layers, max_bytes=int(fields["bytes"]), **limits(fields))
     except BaseException as error:
         status, kind = "error", type(error).__name__
     return "result", "cell", fields["cell"], "status", status, "error_type", kind
 
 
 def bring_back(session, fields, fds):
-    own = load("session")
     session.cell = fields["cell"].decode()
     IMPORTED["__main__"] = session.main
     session.take_packages(fields)
     streams.renew()
     tags.mark_cell(int(fields["cell"]))
-    reply, report = ["back", "cell", fields["cell"]], None
+    reply = ["back", "cell", fields["cell"]]
     try:
-        report = own.enter(lambda: load("keep").bring_back(
+        reply += describe(session, load("keep_load").bring_back(
             fds[0], session.namespace, careful=fields["careful"] != b"0", **limits(fields)))
-        reply += describe(session, report)
     except BaseException as error:
         reply += ("not_back", "all variables", "reason", type(error).__name__)
     session.clean_up(False, streams.flush)

@@ -56,8 +56,6 @@ def prepare(options):
     IMPORTED["__main__"] = session.main
     SYS["argv"][:] = [""]
     SYS["path"].insert(0, "")
-    if "keep" in options:
-        load("keep").begin()
     own.BUILTINS["display"] = own.display
     load("zygote").reseed()
     load("watch").begin()
