@@ -21,6 +21,7 @@ enum command {
     COMMAND_CALL,
     COMMAND_CONFIG,
     COMMAND_RECORD,
+    COMMAND_KEEP,
     COMMAND_HELP,
     COMMAND_VERSION
 };
@@ -57,6 +58,12 @@ struct options {
         bool force;
         const char *workspace; /* of the configuration, which no record gets; or NULL */
     } records;
+    struct {
+        const char *action;    /* "list" */
+        const char *session;   /* drop, restore: its name, or NULL */
+        const char *directory; /* NULL: that of --keep */
+        bool all;              /* drop: --all */
+    } kept;
     char **argv;             /* config: the command and what follows it; run: the program's */
     const char *help;        /* the command that --help was given to, or NULL */
     bool is_help_short;      /* -h */

@@ -19,7 +19,7 @@
 #define MAGIC "sandpiper keep\n"
 #define PART_BYTES (1UL << 20) /* that one step copies */
 
-enum { HASH_DIGITS = 32, DAY_S = 86400 };
+enum { HASH_DIGITS = 32, DAY_S = 86400, YEAR_S = 300 * DAY_S };
 
 static const char *const suffixes[] = {[KEEP_LAST] = ".keep", [KEEP_EARLIER] = ".earlier"};
 static const char new_suffix[] = ".new";
@@ -274,6 +274,28 @@ int keep_remove(int dir_fd, const char *session, bool aside)
     int r = aside ? renameat(dir_fd, name, dir_fd, keep_name(session, KEEP_EARLIER, earlier))
                   : unlinkat(dir_fd, name, 0);
     return r < 0 && errno != ENOENT ? -errno : 0;
+}
+
+int keep_restore(int dir_fd, const char *session)
+{
+    char name[KEEP_NAME_BYTES];
+    char earlier[KEEP_NAME_BYTES];
+    (void)keep_name(session, KEEP_LAST, name);
+    (void)keep_name(session, KEEP_EARLIER, earlier);
+    if (renameat2(dir_fd, earlier, dir_fd, name, RENAME_EXCHANGE) == 0) {
+        return 0;
+    }
+    return renameat(dir_fd, earlier, dir_fd, name) < 0 ? -errno : 0;
+}
+
+const char *keep_time(uint64_t time_s, char out[32])
+{
+    struct tm local = {};
+    time_t at = (time_t)time_s;
+    (void)localtime_r(&at, &local);
+    bool is_old = time(NULL) - at > YEAR_S;
+    (void)strftime(out, 32, is_old ? "%-d %b %Y %H:%M" : "%-d %b %H:%M", &local);
+    return out;
 }
 
 struct found {

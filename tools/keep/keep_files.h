@@ -78,6 +78,10 @@ int keep_writer_end(struct keep_writer *writer, struct keep_header *header, pid_
 /* Removes what has been written. Idempotent. */
 void keep_writer_drop(struct keep_writer *writer);
 
+/* Makes the earlier state the last one, and the other way round if there are both. 0 or -errno. */
+int keep_restore(int dir_fd, const char *session);
+/* "28 Nov 14:02", with the year if that is long ago. Returns out. */
+const char *keep_time(uint64_t time_s, char out[32]);
 /* Removes the last state, or makes it the earlier one. 0 or -errno; 0 if there is none. */
 int keep_remove(int dir_fd, const char *session, bool aside);
 

@@ -43,21 +43,9 @@ enum {
     LINE_NAMES = 10,
     LINE_BYTES = 600,
     SOURCE_BYTES = 80,
-    YEAR_S = 300 * 86400,
 };
 
 /* --- words --- */
-
-/* "28 Nov 14:02", with the year if that is long ago. */
-static const char *when(uint64_t time_s, char out[32])
-{
-    struct tm local = {};
-    time_t at = (time_t)time_s;
-    (void)localtime_r(&at, &local);
-    bool is_old = time(NULL) - at > YEAR_S;
-    (void)strftime(out, 32, is_old ? "%-d %b %Y %H:%M" : "%-d %b %H:%M", &local);
-    return out;
-}
 
 /* The next result of the session begins with this. */
 __attribute__((format(printf, 2, 3))) static void say(struct session *session, const char *fmt, ...)
@@ -156,7 +144,7 @@ static void refuse(struct session *session, const struct keep_header *header, co
     session->kept.back = BACK_OVER;
     session->kept.aside = true;
     if (header) {
-        say(session, "the session of %s was not loaded: %s", when(header->time_s, at), why);
+        say(session, "the session of %s was not loaded: %s", keep_time(header->time_s, at), why);
     } else {
         say(session, "a session was kept and not loaded: its file %s", why);
     }
@@ -480,7 +468,7 @@ void session_kept_loaded(struct session *session, const struct box_message *mess
     box_session_await_checkpoint(session->guest, session->cell);
     session_keep(session);
     (void)buf_appendf(&kept->line, "%ssession of %s is back: %u name%s, %u import%s",
-                      buf_size(&kept->line) ? " | " : "", when(header->time_s, at), names,
+                      buf_size(&kept->line) ? " | " : "", keep_time(header->time_s, at), names,
                       names == 1 ? "" : "s", imports, imports == 1 ? "" : "s");
     kept->aside = append_all_missing(session, message, &kept->line);
     append_rest(session, message, header, &kept->line);

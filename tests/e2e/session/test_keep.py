@@ -363,17 +363,90 @@ class Saving(Keep):
         self.assertIn("Out: 1", self.life("n").text)
 
     @once
-    def test_file_and_directory_are_synced_around_the_rename(self):
+    def test_file_and_directory_are_synced_with_the_rename_between(self):
         if not any(os.access(os.path.join(path, "strace"), os.X_OK) for path in os.environ["PATH"].split(":")):
             self.skipTest("strace: not installed")
-        trace = self.place / "trace"
-        with self.server(wrap=("strace", "-f", "-o", str(trace), "-e", "trace=fsync,rename,renameat,renameat2"), check=False) as server:
+        trace = ("strace", "-ff", "-o", str(self.place / "trace"), "-e", "trace=fsync,rename,renameat,renameat2")
+        with self.server(wrap=trace, check=False) as server:
             server.python("n = 1", _timeout=60)
             server.end()
-        text = trace.read_text()
-        pid = re.search(r"^(\d+) +renameat.*\.keep", text, re.M)[1]
-        calls = re.findall(r"^%s +(fsync|renameat2?)\(.*= 0$" % pid, text, re.M)
-        self.assertEqual(calls, ["fsync", "renameat", "fsync"])
+        texts = [path.read_text() for path in self.place.glob("trace.*")]
+        text = next(text for text in texts if ".keep" in text)
+        self.assertEqual(re.findall(r"^(\w+)\(.*= 0$", text, re.M), ["fsync", "renameat", "fsync"])
+
+
+
+class Command(Keep):
+    def command(self, *args, status=0, **options):
+        done = run_cli("keep", *map(str, args), **options)
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        return (done.stdout + done.stderr).decode()
+
+    def test_list_drop_and_restore(self):
+        with self.server() as server:
+            server.python("n = 1")
+            server.python("n = 2", session="other")
+        listed = sorted(self.command("list", self.kept).splitlines())
+        self.assertRegex(listed[0], r"^default: \d+ \w+ \d\d:\d\d, \d+ kB, Python 3\.\d+, workspace in memory$")
+        self.assertRegex(listed[1], "^other: ")
+        self.life("m = 1", reset=True)
+        self.assertIn("default (earlier): ", self.command("list", self.kept))
+        self.command("restore", "default", self.kept)
+        self.assertIn("Out: 1", self.life("n").text)
+        self.command("drop", "other", self.kept)
+        self.assertIn("no session other is kept there", self.command("drop", "other", self.kept, status=1))
+        self.assertNotIn("other", self.command("list", self.kept))
+        with self.server() as server:
+            server.python("n")
+            self.assertIn("a server uses the directory", self.command("drop", "--all", self.kept, status=1))
+            self.command("drop", "--all", "--force", self.kept)
+        self.assertEqual(self.files(), [])
+
+    def test_words_of_a_workspace_are_escaped(self):
+        work = self.place / "work\x1b]52;c;x\x07"
+        work.mkdir()
+        give_away(work)
+        self.life("n = 1", args=("--workspace", str(work)))
+        self.assertIn("work\\x1b]52;c;x\\x07", self.command("list", self.kept))
+
+    @once
+    def test_mistakes_are_said(self):
+        self.assertIn("keep needs one of list, drop and restore", self.command(status=2))
+        self.assertIn("keep drop needs the name of a session", self.command("drop", status=2))
+        self.assertIn("name the directory of --keep", self.command("list", status=2))
+        self.assertIn("No such file", self.command("list", self.place / "none", status=1))
+
+    def test_doctor_has_a_row(self):
+        self.life("n = 1")
+        done = run_cli("doctor", "--keep", str(self.kept))
+        self.assertRegex(done.stdout.decode(), r"(?m)^keep +%s: 1 session, 1 MiB, newest of \d+ " % re.escape(str(self.kept)))
+
+    @once
+    def test_config_makes_one_directory_for_each_client_and_workspace(self):
+        state, env = self.place / "state", {**os.environ, "HOME": str(self.place), "XDG_STATE_HOME": str(self.place / "state")}
+        found, work = set(), self.place / "work"
+        work.mkdir()
+        for host, flags in (("cursor", ()), ("cursor", ("--workspace", str(work))), ("zed", ())):
+            file = self.place / ("%s%d.json" % (host, len(found)))
+            done = run_cli("config", "--install", "--keep", "--in-memory", "--host", host, "--file", str(file), "--", *flags, env=env)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            found.add(re.search(r'"--keep",\s+"([^"]+)"', file.read_text())[1])
+        self.assertEqual(len(found), 3)
+        self.assertEqual({os.path.dirname(path) for path in found}, {str(state / "sandpiper")})
+        self.kept = pathlib.Path(sorted(found)[0])
+        self.life("n = 1")
+        done = run_cli("config", "--uninstall", "--host", "cursor", "--file", str(self.place / "cursor0.json"), env=env)
+        self.assertIn("sandpiper keep drop --all %s\n" % self.kept, done.stdout.decode())
+        self.assertEqual(len(self.files()), 1)
+
+    @once
+    def test_model_is_told_how_to_decline(self):
+        for flags, is_told in (("--keep", str(self.kept)), True), ((), False):
+            with Server(*flags, initialize=False) as server:
+                self.assertEqual("`reset` in that call" in server.initialize()["instructions"], is_told)
+                tool = server.request("tools/list")["result"]["tools"][0]
+                self.assertEqual("earlier server" in tool["inputSchema"]["properties"]["reset"]["description"], is_told)
+                self.assertNotIn("{kept}", str(tool))
 
 
 if __name__ == "__main__":
