@@ -122,6 +122,9 @@
 #define LIMIT_RECORD_CAUSED 100U             /* connections and calls in it for each cell */
 #define LIMIT_RECORD_JSON_DEPTH 64U
 
+/* --- keep --- */
+#define LIMIT_KEEP_LEAST_BYTES (1UL << 20) /* of --keep-size */
+
 /* --- container init --- */
 #define LIMIT_CONTAINER_INIT_REST_S 5 /* to clean up after the server; engines kill after 10 */
 
@@ -134,6 +137,8 @@
 #define DEFAULT_DISK_BYTES (1UL << 30)
 #define DEFAULT_DISK_INODES 200000UL
 #define DEFAULT_RECORD_BYTES (256UL << 20)
+#define DEFAULT_KEEP_BYTES (256UL << 20)
+#define DEFAULT_KEEP_DAYS 30U
 #define DEFAULT_PIDS 256U
 #define DEFAULT_TIMEOUT_MS 300000U /* longer than the wait: slow code goes on as a job */
 #define DEFAULT_MAX_TIMEOUT_MS 3600000U

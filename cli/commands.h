@@ -20,6 +20,7 @@ int command_run(const struct options *options);
 int command_doctor(const struct options *options);
 int command_schema(const struct options *options);
 int command_record(const struct options *options);
+int command_keep(const struct options *options);
 int command_call(const struct options *options);
 /* Parses its own command line, whose first word is the command. */
 int command_config(const struct options *options);

@@ -29,6 +29,7 @@ struct config {
     int install;       /* switches: 0 or 1, as getopt_long(3) sets them */
     int uninstall;
     int in_memory; /* --in-memory: --install adds no workspace */
+    int keep;      /* --keep: --install adds that flag, with a directory for this client */
     bool help;
     bool is_help_short;
     char **flags;             /* the server's, with a NULL after the last */
@@ -120,6 +121,7 @@ static int parse(int argc, char **argv, struct config *config)
         {"install", no_argument, &config->install, 1},
         {"uninstall", no_argument, &config->uninstall, 1},
         {"in-memory", no_argument, &config->in_memory, 1},
+        {"keep", no_argument, &config->keep, 1},
         {"help", no_argument, NULL, 'H'},
         {},
     };
@@ -165,6 +167,9 @@ static int parse(int argc, char **argv, struct config *config)
     config->flags = argv + optind;
     if (!config->client && config->file) {
         return usage("--file needs --host; it takes ", clients);
+    }
+    if (config->keep && !config->install) {
+        return usage("--keep needs --install; a server's --keep DIR follows \"--\"", "");
     }
     if (config->uninstall && (config->install || *config->flags)) {
         return usage("--uninstall takes neither --install nor server flags", "");
@@ -305,6 +310,8 @@ static int run_python(const struct config *config, const struct options *options
     add_word(&words, "workspace=%s", config->workspace);
     add_word(&words, "made=%s", config->made ? "yes" : "");
     add_word(&words, "lost=%s", options->spec.workspace || config->in_memory ? "" : "yes");
+    add_word(&words, "keep=%s", config->keep ? "yes" : "");
+    add_word(&words, "apart=%s", options->spec.workspace ? options->spec.workspace : "");
     if (config->install) {
         add_settings(&words, options);
     }

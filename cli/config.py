@@ -1,14 +1,16 @@
 """sandpiper config: puts the entry that starts this server into clients' configuration files, or takes it out.
 
-    config.py WORD=VALUE... -- FLAG...     WORD: action, program, name, call_ms; maybe host, file, workspace, made, lost, settings
+    config.py WORD=VALUE... -- FLAG...     WORD: action, program, name, call_ms; maybe host, file, workspace, made, lost, settings,
+                                                keep, apart
 
-settings is the server's configuration file, and the variable SANDPIPER_SETTINGS what it gets.
+apart is the workspace that the server will have. settings is the server's configuration file, and the variable SANDPIPER_SETTINGS what it gets.
 
 config.c has checked the command line and passes what is to be done, and the server's flags.
 """
 import contextlib
 import errno
 import fcntl
+import hashlib
 import os
 import re
 import stat
@@ -206,6 +208,28 @@ def check_trust(path, asked):
         raise Failure(checked.stdout.decode("utf-8", "surrogateescape").rstrip("\n"), errno.EPERM)
 
 
+def keep_directory(host, asked, make=False):
+    """Where the sessions of this client, name and workspace are kept. The server makes the last directory."""
+    state, home = os.environ.get("XDG_STATE_HOME", ""), os.environ.get("HOME", "")
+    if not state.startswith("/") and not home.startswith("/"):
+        raise Failure("HOME is not set: name the directory with -- --keep DIR", errno.ENOENT)
+    parent = (state if state.startswith("/") else home + "/.local/state") + "/sandpiper"
+    if make:
+        with explained(f"cannot create {parent}"):
+            os.makedirs(parent, 0o700, exist_ok=True)
+    hashed = hashlib.sha256(f"{asked.name}\0{asked.apart or ''}".encode("utf-8", "surrogateescape")).hexdigest()
+    return f"{os.path.realpath(parent)}/{host}-{hashed[:12]}"
+
+
+def say_kept(host):
+    """What an entry that is removed leaves: the user may want it again."""
+    with contextlib.suppress(Failure, OSError):
+        parent, name = os.path.split(keep_directory(host, types.SimpleNamespace(name="", apart="")))
+        for entry in sorted(os.listdir(parent)):
+            if entry.startswith(name[: -12]):
+                print(f"  sessions are still kept: sandpiper keep drop --all {parent}/{entry}")
+
+
 def change_file(host, path, entry, asked):
     """Changes the client's file, if need be, and prints what it did."""
     check_trust(path, asked)
@@ -233,12 +257,15 @@ def serve(host, asked):
     """Prints the client's entry, puts it into the client's file, or takes it out. Returns whether it could."""
     client, entry, path = CLIENTS[host], None, CLIENTS[host].files[0]
     try:
-        entry = make_entry(client, asked.program, asked.flags, int(asked.call_ms)) if asked.action != "uninstall" else None
+        flags = [*asked.flags, "--keep", keep_directory(host, asked, make=True)] if asked.keep else asked.flags
+        entry = make_entry(client, asked.program, flags, int(asked.call_ms)) if asked.action != "uninstall" else None
         path = find_file(client, asked)
         if asked.action == "install" or asked.action == "uninstall" and os.path.exists(path):
             change_file(host, path, entry, asked)
         elif asked.action == "uninstall":
             print(f"{host}: there is no {path}")
+        if asked.action == "uninstall":
+            say_kept(host)
     except Failure as failure:
         if asked.action != "print" or not entry:
             say(f"config: {failure.text}")
@@ -275,7 +302,7 @@ def keep_settings(path):
 
 def main(words):
     at = words.index("--")
-    asked = types.SimpleNamespace(host=None, file=None, workspace=None, made=None, lost=None, settings=None, changed=[], flags=words[at + 1:])
+    asked = types.SimpleNamespace(host=None, file=None, workspace=None, made=None, lost=None, settings=None, keep=None, apart=None, changed=[], flags=words[at + 1:])
     asked.__dict__.update(word.split("=", 1) for word in words[:at])
     hosts = [asked.host] if asked.host else [host for host in CLIENTS if is_found(CLIENTS[host], asked)]
     done = [serve(host, asked) for host in hosts].count(True)
@@ -284,6 +311,8 @@ def main(words):
     elif asked.made:
         with contextlib.suppress(OSError):
             os.rmdir(asked.workspace)
+    if asked.keep and done:
+        print("sessions are kept: their variables are back in the next server (sandpiper keep list DIR, for the --keep of the entry)")
     if asked.settings and done:
         keep_settings(asked.settings)
     if asked.action == "install" and asked.changed:

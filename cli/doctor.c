@@ -15,6 +15,7 @@
 #include "cli/terminal.h"
 #include "guest/guest.h"
 #include "record/record.h"
+#include "tools/keep/keep_files.h"
 
 enum { WRAPPED_BYTES = 4096, WIDTH = 100, FIRST_COLUMN = 12, SECOND_COLUMN = 10 };
 
@@ -166,10 +167,40 @@ static unsigned describe_records(const struct record_config *config, struct box_
     return 1;
 }
 
+static void count_kept(void *arg, const char *, const struct keep_header *header)
+{
+    struct keep_header *sum = arg;
+    sum->cell++;
+    sum->bytes += header->bytes;
+    sum->time_s = header->time_s > sum->time_s ? header->time_s : sum->time_s;
+}
+
+/* "DIR: 2 sessions, 14 MiB, newest of 28 Nov 14:02". The same. */
+static unsigned describe_kept(const struct keep_config *config, struct box_fact *ret_fact)
+{
+    struct fail fail = {};
+    struct keep_header sum = {};
+    char at[32];
+    if (!config->directory) {
+        return 0;
+    }
+    defer_close int fd = keep_directory_open(config->directory, /* create= */ false, &fail);
+    if (fd >= 0) {
+        keep_list(fd, count_kept, &sum);
+    }
+    *ret_fact = (struct box_fact){.name = "keep", .warning = fd < 0 && fail.code != ENOENT};
+    (void)snprintf(ret_fact->text, sizeof ret_fact->text, "%.300s: %u session%s, %u MiB%s%s",
+                   config->directory, (unsigned)sum.cell, sum.cell == 1 ? "" : "s",
+                   (unsigned)((sum.bytes + (1U << 20) - 1) >> 20),
+                   sum.cell > 0 ? ", newest of " : "",
+                   sum.cell > 0 ? keep_time(sum.time_s, at) : "");
+    return 1;
+}
+
 int command_doctor(const struct options *options)
 {
     static struct box_report report;
-    struct box_fact facts[BOX_FACTS + TOOL_SERVERS + 2 + PROXY_FACTS];
+    struct box_fact facts[BOX_FACTS + TOOL_SERVERS + 3 + PROXY_FACTS];
     struct box_spec spec = options->spec;
     struct utsname kernel = {};
     spec.guest = guest_catalog;
@@ -196,6 +227,7 @@ int command_doctor(const struct options *options)
     unsigned count = box_facts(&spec, &report, facts);
     count += proxy_facts(options, &spec, &facts[count]);
     count += describe_records(&options->record, &facts[count]);
+    count += describe_kept(&options->keep, &facts[count]);
     if (options->server.tools_file) {
         count += tools_file_facts(&spec, options->server.tools_file, facts + count);
     }

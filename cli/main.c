@@ -145,7 +145,8 @@ static int (*const commands[])(const struct options *options) = {
     [COMMAND_RUN] = command_run,       [COMMAND_DOCTOR] = command_doctor,
     [COMMAND_SCHEMA] = command_schema, [COMMAND_CALL] = command_call,
     [COMMAND_CONFIG] = command_config, [COMMAND_RECORD] = command_record,
-    [COMMAND_HELP] = print_help,       [COMMAND_VERSION] = print_version,
+    [COMMAND_KEEP] = command_keep,     [COMMAND_HELP] = print_help,
+    [COMMAND_VERSION] = print_version,
 };
 
 int main(int argc, char **argv)

@@ -12,6 +12,7 @@
 #include "base/limits.h"
 #include "cli/flags.h"
 #include "schema/schema.h"
+#include "tools/keep/keep_files.h"
 
 enum { FLAG_NUMBER = 256, HELP_COLUMN = 22, USAGE_COLUMN = 44 };
 
@@ -36,6 +37,8 @@ static const struct command_row commands[] = {
     {"record", COMMAND_RECORD,
      "sandpiper record list|show|export|replay|why|check [FILE] [OPTIONS]",
      "read what --record has kept, or run it again"},
+    {"keep", COMMAND_KEEP, "sandpiper keep list|drop|restore [SESSION] [DIR] [OPTIONS]",
+     "list or remove what --keep has kept"},
     {"mcp", COMMAND_SERVE},
     {"help", COMMAND_HELP},
     {"version", COMMAND_VERSION},
@@ -54,6 +57,7 @@ static const char usage_config[] =
     "                      --workspace ~/Sandpiper unless a workspace is named\n"
     "  --uninstall         remove that entry\n"
     "  --in-memory         with --install: leave the workspace in memory\n"
+    "  --keep              with --install: sessions come back in the next server\n"
     "  --file FILE         configuration file to change, instead of the user's own\n";
 static const char usage_record[] =
     "\n"
@@ -123,7 +127,8 @@ int options_print_help(const char *command, bool is_short)
     bool is_config = command && strcmp(command, "config") == 0;
     const struct command_row *row = find_command(command);
     print_usage(command);
-    bool has_few = is_config || (row && row->command == COMMAND_RECORD);
+    bool is_keep = row && row->command == COMMAND_KEEP;
+    bool has_few = is_config || is_keep || (row && row->command == COMMAND_RECORD);
     (void)fputs(is_config ? usage_config : "\nOptions:\n", stdout);
     for (unsigned i = 0; i < flag_count && !is_config; i++) {
         const char *of = flags[i].commands;
@@ -137,7 +142,7 @@ int options_print_help(const char *command, bool is_short)
     }
     (void)fputs(usage_end, stdout);
     if (has_few) {
-        return fputs(is_config ? usage_after_config : usage_record, stdout) < 0;
+        return fputs(is_config ? usage_after_config : is_keep ? "" : usage_record, stdout) < 0;
     }
     if (is_short) {
         return printf("\nsandpiper %s%s--help lists all options; so does man sandpiper.\n",
@@ -226,6 +231,8 @@ static int check_trusted(struct options *options, const char *place, const char 
          .is_tree = true},
         {"the directory of records", options->record.directory,
          "name another directory with --record", .is_tree = true},
+        {"the directory of kept sessions", options->keep.directory,
+         "name another directory with --keep", .is_tree = true},
     };
     int r = box_trust_check(&options->spec, files, sizeof files / sizeof *files, ret_fail);
     for (unsigned i = 0; r == 0 && i < options->ca.count; i++) {
@@ -247,9 +254,28 @@ static int resolve_record(struct options *options, struct fail *ret_fail)
     if (!record->directory) {
         return 0;
     }
-    int r = box_record_resolve(&options->spec, record->directory, path, ret_fail);
+    int r = box_apart_resolve(&options->spec, "--record", record->directory, path, ret_fail);
     record->directory = path;
     return r ? r : record_check(path, ret_fail);
+}
+
+static int resolve_keep(struct options *options, struct fail *ret_fail)
+{
+    static char path[PATH_MAX];
+    struct keep_config *keep = &options->keep;
+    uint64_t most = options->spec.limits.memory_bytes / 2;
+    if (!keep->directory) {
+        return 0;
+    }
+    if (keep->bytes > most && flag_setting(options, flag_find("keep-size"))) {
+        (void)fail_set(ret_fail, 0, "--keep-size is more than half of --memory");
+        return -EINVAL;
+    }
+    options->spec.keep = options->command == COMMAND_SERVE;
+    keep->bytes = keep->bytes > most ? most : keep->bytes;
+    int r = box_apart_resolve(&options->spec, "--keep", keep->directory, path, ret_fail);
+    keep->directory = path;
+    return r ? r : keep_check(path, ret_fail);
 }
 
 /* Resolves the directories, once all flags are known. One that cannot be mounted becomes options'
@@ -269,6 +295,7 @@ static void resolve_mounts(struct options *options, const char *config)
     r = r ? r : box_cow_resolve(&options->spec, store, &fail);
     r = r ? r : box_mounts_resolve(&options->spec, &options->mounts, &fail);
     r = r ? r : resolve_record(options, &fail);
+    r = r ? r : resolve_keep(options, &fail);
     r = r ? r : check_trusted(options, options->mounts.config[0], config, &fail);
     if (r < 0) {
         options_error(options, "%.500s", fail_text(&fail));
@@ -420,6 +447,26 @@ static void take_record(struct options *options, int argc, char **argv)
     }
 }
 
+/* What is left of the line of `keep`: what to do, the session, and the directory. */
+static void take_keep(struct options *options, int argc, char **argv)
+{
+    static const char *const actions[] = {"list", "drop", "restore"};
+    const char *action = optind < argc ? argv[optind++] : "";
+    for (unsigned i = 0; i < sizeof actions / sizeof *actions; i++) {
+        options->kept.action = strcmp(action, actions[i]) == 0 ? actions[i] : options->kept.action;
+    }
+    bool has_session = strcmp(action, "list") != 0 && !options->kept.all;
+    if (!options->kept.action || (has_session && optind == argc)) {
+        options_error(options,
+                      options->kept.action ? "keep %s needs the name of a session"
+                                           : "keep needs one of list, drop and restore",
+                      action);
+        return;
+    }
+    options->kept.session = has_session ? argv[optind++] : NULL;
+    options->kept.directory = optind < argc ? argv[optind++] : NULL;
+}
+
 /* What is left of the line, after the flags. */
 static void take_rest(struct options *options, int argc, char **argv)
 {
@@ -432,6 +479,9 @@ static void take_rest(struct options *options, int argc, char **argv)
     }
     if (options->command == COMMAND_RECORD) {
         take_record(options, argc, argv);
+    }
+    if (options->command == COMMAND_KEEP) {
+        take_keep(options, argc, argv);
     }
     if (optind < argc) {
         report_unknown(options, "argument", argv[optind]);
@@ -461,7 +511,8 @@ void options_parse(int argc, char **argv, struct options *ret_options)
                                            .ui = TOOLS_UI_ON,
                                            .jobs = DEFAULT_JOBS,
                                            .version = SANDPIPER_VERSION},
-                                .record.bytes = DEFAULT_RECORD_BYTES};
+                                .record.bytes = DEFAULT_RECORD_BYTES,
+                                .keep = {.bytes = DEFAULT_KEEP_BYTES, .days = DEFAULT_KEEP_DAYS}};
     box_spec_init(&options->spec);
     options->egress.flag = "--allow-host";
     struct option rows[OPTIONS_FLAGS + 3] = {};
@@ -515,7 +566,8 @@ void options_parse(int argc, char **argv, struct options *ret_options)
         options->spec.cow = false; /* of the configuration, whose workspace is not taken */
     }
     resolve_settings(options);
-    bool runs = !options->records.action || strcmp(options->records.action, "replay") == 0;
+    bool runs = options->command != COMMAND_KEEP &&
+                (!options->records.action || strcmp(options->records.action, "replay") == 0);
     if (runs) { /* records can be read although a directory is gone */
         resolve_mounts(options, config);
         resolve_tools(options);

@@ -7,6 +7,7 @@
 #include "sandbox/sandbox.h"
 #include "tools/install/install_request.h"
 #include "tools/servers/grants.h"
+#include "tools/session/session.h"
 #include "tools/tools.h"
 
 /* The command line. */
@@ -20,6 +21,7 @@ enum command {
     COMMAND_CALL,
     COMMAND_CONFIG,
     COMMAND_RECORD,
+    COMMAND_KEEP,
     COMMAND_HELP,
     COMMAND_VERSION
 };
@@ -56,6 +58,12 @@ struct options {
         bool force;
         const char *workspace; /* of the configuration, which no record gets; or NULL */
     } records;
+    struct {
+        const char *action;    /* "list" */
+        const char *session;   /* drop, restore: its name, or NULL */
+        const char *directory; /* NULL: that of --keep */
+        bool all;              /* drop: --all */
+    } kept;
     char **argv;             /* config: the command and what follows it; run: the program's */
     const char *help;        /* the command that --help was given to, or NULL */
     bool is_help_short;      /* -h */
@@ -63,6 +71,7 @@ struct options {
     const char *variable;    /* the environment variable being read, or NULL */
     struct box_mounts_wanted mounts; /* --mount; spec.mounts has them resolved */
     struct install_config install;
+    struct keep_config keep;     /* the same */
     struct record_config record; /* its directory is resolved; NULL: none */
     const char *tools_path;      /* --tools, or NULL */
     struct box_spec spec;

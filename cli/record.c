@@ -256,7 +256,7 @@ static int open_directory(const struct options *options)
         terminal_say("record: name a FILE, or the directory with --record DIR");
         return -1;
     }
-    int r = box_record_resolve(&spec, directory, path, &fail);
+    int r = box_apart_resolve(&spec, "--record", directory, path, &fail);
     int fd = r < 0 ? r : record_directory_open(path, /* create= */ false, &fail);
     if (fd < 0) {
         terminal_say("record: %s", fail_text(&fail));

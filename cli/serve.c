@@ -183,6 +183,7 @@ static int serve(struct server *server, struct options *options)
     struct tools_config tools_config = options_tools_config(options);
     tools_config.record = server->record;
     tools_config.start = start;
+    tools_config.keep = &options->keep;
     int r = tools_new(server->loop, &tools_config, &tools);
     if (r == 0) {
         struct rpc_tools for_rpc = tools_for_rpc(tools);
@@ -194,6 +195,9 @@ static int serve(struct server *server, struct options *options)
     }
     if (r == 0) {
         r = loop_run(server->loop);
+    }
+    if (r == 0) {
+        tools_save(tools);
     }
     /* The sandbox first: whatever happens to the client's end, no code runs any more. */
     tools_free(tools);

@@ -504,6 +504,8 @@ class Session:
                 checkpoint.make(self, control, fields.get("cell", b"0"))
         elif verb in ("branch", "calls"):
             load(verb).from_session(self, fields, fds)
+        elif verb in ("keep", "back"):
+            load("lives").answer(self, verb, fields, fds)
         elif verb == "imports":
             reply = ["needs", "cell", fields.get("cell", b"0")]
             try:

@@ -66,6 +66,9 @@ def load_first(options):
     map_files()
     if "calls" in options:
         load("tools").install()
+    if "keep" in options:
+        load("lives")
+        load("keep_load")
     if sys.version_info[:2] > imports.NEWEST:
         load_rest()
     imports.shared("_posixsubprocess")  # for each session's streams.wrap_starts

@@ -36,24 +36,32 @@ bool record_is_name(const char *name)
     return is_compiled && regexec(&compiled, name, 0, NULL, 0) == 0;
 }
 
-int record_directory_open(const char *path, bool create, struct fail *ret_fail)
+int private_directory_open(const struct private_directory *what, const char *path, bool create,
+                           struct fail *ret_fail)
 {
     struct stat st;
     if (create && mkdir(path, 0700) < 0 && errno != EEXIST) {
-        return fail_set(ret_fail, errno, "--record %.300s", path);
+        return fail_set(ret_fail, errno, "%s %.300s", what->flag, path);
     }
     defer_close int fd = fd_open_straight(path, O_RDONLY | O_DIRECTORY);
     if (fd < 0 || fstat(fd, &st) < 0) {
-        return fail_set(ret_fail, fd < 0 ? -fd : errno, "--record %.300s", path);
+        return fail_set(ret_fail, fd < 0 ? -fd : errno, "%s %.300s", what->flag, path);
     }
     if (st.st_uid != geteuid() || (st.st_mode & 07777) != 0700) {
         (void)fail_set(ret_fail, 0,
-                       "--record %.300s: %s; records hold all that code prints: name a directory "
-                       "of your own with mode 0700",
-                       path, st.st_uid != geteuid() ? "has another owner" : "others may enter it");
+                       "%s %.300s: %s; %s: name a directory of your own with mode 0700", what->flag,
+                       path, st.st_uid != geteuid() ? "has another owner" : "others may enter it",
+                       what->holds);
         return -EPERM;
     }
     return take_fd(&fd);
+}
+
+int record_directory_open(const char *path, bool create, struct fail *ret_fail)
+{
+    static const struct private_directory record = {"--record",
+                                                    "records hold all that code prints"};
+    return private_directory_open(&record, path, create, ret_fail);
 }
 
 int record_file_new(int dir_fd, char name[RECORD_NAME_BYTES])

@@ -18,8 +18,17 @@ enum { RECORD_NAME_BYTES = 64 };
 /* Whether a file of this name can be a record: "2026-11-22T10-15-02Z-4711.jsonl". */
 bool record_is_name(const char *name);
 
-/* Opens the directory, which must have mode 0700 and be the user's own; makes it if create says so
- * and it is missing. Returns a descriptor or -errno with ret_fail. */
+/* A directory that nobody else may enter, for sentences: the flag that names it, and why. */
+struct private_directory {
+    const char *flag;
+    const char *holds;
+};
+
+/* Opens one, which must have mode 0700 and be the user's own; makes it if create says so and it is
+ * missing. Returns a descriptor or -errno with ret_fail. */
+int private_directory_open(const struct private_directory *what, const char *path, bool create,
+                           struct fail *ret_fail);
+/* The same for that of the records. */
 int record_directory_open(const char *path, bool create, struct fail *ret_fail);
 
 /* Makes the file of a record, and locks it. Returns a descriptor or -errno. */

@@ -225,6 +225,7 @@ struct box_spec {
     const struct egress_ways *ways;     /* NULL: everything is reached directly */
     const char *certificates;           /* file of those that the machine trusts, or NULL */
     const struct embedded *bundle;      /* BOX_BUNDLE: these and the user's own; NULL: no others */
+    bool keep;     /* sessions are kept: the interpreter loads what does that */
     bool calls;    /* code can call tools of other servers: each session has a socket for that */
     bool packages; /* can be installed: their directory exists and is shown */
     const char *cache;       /* the user's package directory; NULL: in their cache directory */

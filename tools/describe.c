@@ -16,6 +16,7 @@
 #include "tools/install/install.h"
 #include "tools/install/install_request.h"
 #include "tools/servers/grants.h"
+#include "tools/session/session.h"
 
 /* Space in a tool's description for what the flags decide: the whole may have 1,024 characters. */
 enum { HOSTS_SHOWN = 4, NETWORK_BYTES = 400, NETWORK_BRIEF_BYTES = 80, DATA_BYTES = 84 };
@@ -156,6 +157,9 @@ json_t *describe_tools(void *ctx)
         {"max_timeout_s", max_timeout},
         {"wait_s", wait},
         {"jobs", jobs},
+        {"kept", tools->config.keep && tools->config.keep->directory
+                     ? "; in the first call, also what an earlier server has kept is not loaded"
+                     : ""},
         {"index", index},
         {"work", spec->paths.work},
         {"policy", buf_text(&policy)},
@@ -277,6 +281,12 @@ json_t *describe_server(void *ctx)
         "%s. Variables, imports and files stay for the later calls of a session. Work in small "
         "steps and check each result: its last line gives the outcome of the call.\n",
         tools->config.spec->mount_count > 0 ? ", and in the directories listed below" : "");
+    if (tools->config.keep && tools->config.keep->directory) {
+        (void)buf_append_text(
+            &text,
+            "A session of an earlier server comes back with its first call, whose result "
+            "then begins with what is back; `reset` in that call starts without it.\n");
+    }
     (void)data_list(tools->config.spec, &text);
     (void)describe_python(tools, &text);
     if (tools->installs) {

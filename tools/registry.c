@@ -22,7 +22,7 @@
 #include "tools/session/session.h"
 #include "tools/tolerance.h"
 
-enum { VIOLATIONS_SHOWN = 16 };
+enum { VIOLATIONS_SHOWN = 16, KEEP_LAST_MS = 1500 /* clients kill after two seconds */ };
 
 /* One row a tool; the order of tools/list is the schema catalogue's. */
 static const struct {
@@ -257,6 +257,9 @@ int tools_new(struct loop *loop, const struct tools_config *config, struct tools
     int r = tools->unshown_changes && tools->views ? 0 : -ENOMEM;
     r = r ? r : server_box_new(loop, config->spec, on_egress, tools, &tools->server_box);
     r = r ? r : sessions_new(loop, tools->server_box, &tools->sessions);
+    if (r == 0 && config->keep) {
+        sessions_keep_init(tools->sessions, config->keep);
+    }
     if (r == 0 && config->tools_file) {
         r = tool_servers_new(loop, config->spec, config->tools_file, config->version,
                              &tools->tool_servers);
@@ -277,6 +280,11 @@ int tools_new(struct loop *loop, const struct tools_config *config, struct tools
     record_set_start(config->record, make_start, tools);
     *ret_tools = tools;
     return 0;
+}
+
+void tools_save(struct tools *tools)
+{
+    sessions_save_last(tools->sessions, KEEP_LAST_MS);
 }
 
 void tools_free(struct tools *tools)

@@ -9,6 +9,7 @@
 /* The tools over one sandbox, as rpc needs them. */
 
 struct install_config;
+struct keep_config;
 struct loop;
 struct record;
 struct tools_file;
@@ -33,6 +34,7 @@ struct tools_config {
      * every tool refuses with this text. Borrowed. */
     const char *error;
     const struct install_config *install; /* NULL: without install_package. Borrowed */
+    const struct keep_config *keep;       /* --keep; NULL: none. Borrowed */
     struct record *record;                /* NULL: none. Borrowed */
     const json_t *start;                  /* members of the record's first line. Borrowed */
     struct tools_file *tools_file;        /* --tools; spec has calls then; NULL: none. Borrowed */
@@ -43,6 +45,9 @@ struct tools_config {
 };
 
 int tools_new(struct loop *loop, const struct tools_config *config, struct tools **ret_tools);
+
+/* The server ends: saves sessions, with --keep. Runs the loop for at most a second and a half. */
+void tools_save(struct tools *tools);
 
 /* Ends the sandbox, and so the calls in flight. The connection may be freed before or after. */
 void tools_free(struct tools *tools);

@@ -40,11 +40,11 @@ struct box_mounts_wanted {
  * mount namespace may reveal what such mounts hide. */
 bool box_cow_may_leave_out(void);
 
-/* Checks --record: path becomes the real path of dir, which need not exist. Refuses one that lies
- * in or around what code can see. Workspace, mounts and store are resolved already. 0 or -errno
- * with ret_fail */
-[[nodiscard]] int box_record_resolve(const struct box_spec *spec, const char *dir,
-                                     char path[PATH_MAX], struct fail *ret_fail);
+/* Checks --record or --keep, which flag names: path becomes the real path of dir, which need not
+ * exist. Refuses one that lies in or around what code can see. Workspace, mounts and store are
+ * resolved already. 0 or -errno with ret_fail */
+[[nodiscard]] int box_apart_resolve(const struct box_spec *spec, const char *flag, const char *dir,
+                                    char path[PATH_MAX], struct fail *ret_fail);
 
 /* A file or directory of the user's that the server relies on. */
 struct box_trusted {

@@ -350,8 +350,8 @@ static void calls_connect(struct box_session *session)
 /* Before a message: makes sure that the interpreter has such a socket, where the spec has them. */
 static void calls_prepare(struct box_session *session)
 {
-    if (!session->box->spec->calls || session->calls.fd >= 0 || session->calls_due ||
-        buf_size(&session->control.out) > 0) {
+    if (!session->box->spec->calls || session->raw || session->calls.fd >= 0 ||
+        session->calls_due || buf_size(&session->control.out) > 0) {
         return;
     }
     if (session->box->sessions.pair[0] >= 0) {
@@ -409,6 +409,22 @@ int box_session_send(struct box_session *session, const struct box_field *fields
         process_step(session, PROCESS_KILL); /* its exit status is its own if it has exited */
     }
     return r < 0 ? -EPIPE : 0;
+}
+
+int box_session_send_file(struct box_session *session, const struct box_fields *fields, int fd)
+{
+    OWNED(buf_done) struct buf frame = BUF_EMPTY;
+    if (session->state != PROCESS_READY) {
+        return -EPIPE;
+    }
+    if (buf_size(&session->control.out) > 0 || session->signals > 0 || session->calls_due) {
+        return -EAGAIN;
+    }
+    int r = channel_encode(&frame, fields->at, fields->count);
+    ssize_t sent = r ? r
+                     : packet_send(session->control.fd, buf_bytes(&frame), buf_size(&frame), &fd, 1,
+                                   MSG_DONTWAIT);
+    return sent < 0 ? (int)sent : (size_t)sent == buf_size(&frame) ? 0 : -EAGAIN;
 }
 
 /* --- output --- */
@@ -494,7 +510,7 @@ static bool pipe_read(struct session_pipe *pipe, size_t limit)
             return size < 0;
         }
         limit -= (size_t)size;
-        if (pipe->session->box->spec->separate_streams) {
+        if (pipe->session->box->spec->separate_streams || pipe->session->raw) {
             pipe_deliver(pipe->session, pipe->stream, read_space, (size_t)size);
         } else {
             split_feed(&pipe->session->split, read_space, (size_t)size, pipe_deliver,

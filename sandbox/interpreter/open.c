@@ -284,6 +284,7 @@ static struct box_session *process_new(struct box *box, const struct box_session
     session->events = options->events;
     session->arg = options->arg;
     session->early = options->early;
+    session->raw = options->raw;
     session->control.fd = -1;
     session->calls.fd = -1;
     session->trace_fd = -1;
@@ -479,6 +480,7 @@ void zygote_content(const struct box_spec *spec, const struct box_packages *pack
     } options[] = {
         {spec->packages, "install"},
         {spec->calls, "calls"},
+        {spec->keep, "keep"},
         {spec->allow_degraded & 1U << BOX_PROTECTION_LANDLOCK, "landlock-optional"},
         {spec->scratch != NULL, "container"},
         {spec->workspace != NULL, "workspace"},

@@ -109,6 +109,7 @@ struct box_session {
     unsigned branch_cell; /* the state of the parent that it starts from; 0: the present one */
     bool is_branch;
     bool early; /* see box_session_open() */
+    bool raw;   /* the same */
     pid_t pid;  /* in the sandbox; 0 until hello */
     struct session_checkpoint checkpoints[SESSION_CHECKPOINTS];
     struct session_checkpoint *latest; /* of the current state; NULL: none */

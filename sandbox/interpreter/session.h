@@ -83,6 +83,7 @@ struct box_session_options {
      * newest checkpoint is. NULL: a fork of the zygote. */
     struct box_session *parent;
     unsigned cell;
+    bool raw; /* stdout is delivered as it is, and the code calls no tools */
     const struct box_session_events *events; /* borrowed until on_end */
     void *arg;
 };
@@ -104,6 +105,9 @@ void box_fields_add_number(struct box_fields *fields, const char *name, uint64_t
 /* Sends one message; fields as in box_message. Queues what the guest does not read at once. 0 or
  * -errno; -EPIPE: the process has died, on_restored or on_end follows. */
 int box_session_send(struct box_session *session, const struct box_field *fields, size_t count);
+
+/* The same with a file, of which the guest gets a descriptor. fd: borrowed. -EAGAIN: not now. */
+int box_session_send_file(struct box_session *session, const struct box_fields *fields, int fd);
 
 /* Sends a frame on the socket for calls of tools. Each interpreter gets a new one with its first
  * message, and another one where code has broken it. 0 or -errno; -EPIPE: there is none. */

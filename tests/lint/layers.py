@@ -23,7 +23,7 @@ INSIDE = ("spec", "trust", "protocol", "policy", "programs", "workspace", "host"
           "launch", "unprivileged", "packages", "egress", "report", "interpreter", ".", "installer")
 SHARED = {"sandbox/types.h", "sandbox/scratch.h", "sandbox/checkpoint_policy.h", "tools/tools.h"}
 # The same for tools/: a session knows nothing of the tools that use it, and nobody the registry at the top.
-TOOLS = ("box", "content", "run", "servers", "install", "session", "jobs", "order", "files", "changes", ".")
+TOOLS = ("box", "content", "run", "servers", "install", "keep", "session", "jobs", "order", "files", "changes", ".")
 # Separate programs: the other parts of their module that they may include; never each other's headers.
 PROGRAM = {
     f"sandbox/programs/{directory}/": (f"sandbox/programs/{directory}/", "sandbox/programs/roles.h",

@@ -33,6 +33,9 @@ FACT(RUN_HINT, "What to do about it.", "", .name = "hint", .json = "error.hint",
 
 /* --- what else the status line does not have as it is --- */
 
+/* In front of the output, in brackets. */
+FACT(RUN_SESSION, "What is back of the session of an earlier server (`--keep`), and what is not.",
+     "", .name = "session_back")
 /* Why the code did not begin: a sentence. */
 FACT(RUN_REFUSAL, "", "", .name = "refusal", .json = "")
 /* Paths. */

@@ -286,13 +286,17 @@ void result_send_running(struct rpc_call *call, const struct run *run, const str
                          const char *status, const char *ended)
 {
     OWNED(buf_done) struct buf text = BUF_EMPTY;
+    OWNED(buf_done) struct buf before = BUF_EMPTY;
+    const char *back = run_fact(run, RUN_SESSION);
     json_t *structured = NULL;
+    (void)buf_appendf(&before, "%s%s%s", back, back[0] ? "\n" : "", ended);
     if (rpc_call_wants_structured(call)) {
-        structured = structured_text(structured_running(run, printed, status), ended, &text);
+        structured =
+            structured_text(structured_running(run, printed, status), buf_text(&before), &text);
     }
-    bool made =
-        structured || (buf_append_text(&text, ended) == 0 && output_compose(printed, &text) == 0 &&
-                       buf_appendf(&text, "%s\n", status) == 0);
+    bool made = structured ||
+                (buf_append_text(&text, buf_text(&before)) == 0 &&
+                 output_compose(printed, &text) == 0 && buf_appendf(&text, "%s\n", status) == 0);
     json_t *blocks = made ? json_pack("[o]", first_block(&text)) : NULL;
     rpc_call_result(call, blocks, structured, /* is_error= */ false);
 }

@@ -630,6 +630,7 @@ static void append_part(const struct run *run, enum run_fact fact, const char *b
 
 int run_compose(const struct run *run, struct buf *text)
 {
+    append_part(run, RUN_SESSION, "", text);
     output_compose(run->only_news ? &run->news : &run->output, text);
     if (run->errors.total > 0 && !run->only_news) {
         buf_append_text(text, "[stderr]\n");

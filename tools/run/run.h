@@ -147,6 +147,7 @@ struct run {
     bool only_news; /* the result has no output but the news */
     bool stop;      /* by stop, or a call that gives up what the job does: undo, restore, reset: */
     const char *given_up_by; /* which of them; NULL: of none */
+    unsigned keep_ms;        /* it saves the session for --keep, in so long; 0: it runs code */
     unsigned job;            /* the number of the job that it has become; 0: none */
     uint64_t job_limit_ms;   /* the longest time limit of a job, for advice; 0: none is needed */
     char doing[240];         /* what the run waits for; empty: nothing */

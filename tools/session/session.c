@@ -50,6 +50,8 @@ static void session_free(struct session *session)
     output_done(&session->next_result.between);
     buf_done(&session->next_result.killed);
     buf_done(&session->files.back);
+    buf_done(&session->kept.line);
+    session_kept_done(session);
     tool_channel_done(&session->calls);
     free(session);
 }
@@ -66,6 +68,7 @@ void sessions_free(struct sessions *sessions)
         run_free(session->current);
         session_free(session);
     }
+    sessions_keep_done(sessions);
     buf_done(&sessions->written.text);
     loop_timer_disarm(&sessions->memory_timer);
     loop_task_cancel(&sessions->opened);
@@ -74,7 +77,8 @@ void sessions_free(struct sessions *sessions)
 
 static struct session *session_new(struct sessions *sessions, const char *name)
 {
-    struct session *session = sessions->count < LIMIT_SESSIONS ? calloc(1, sizeof *session) : NULL;
+    unsigned most = LIMIT_SESSIONS + (sessions->keeping.save != NULL);
+    struct session *session = sessions->count < most ? calloc(1, sizeof *session) : NULL;
     if (session) {
         session->owner = sessions;
         session->serial = ++sessions->last_serial;
@@ -192,6 +196,7 @@ void session_done(struct session *session, const struct fate *fate)
                          "pools that come back, held the interpreter; `reset` ends that");
             run->job_limit_ms = 0; /* more time would not help */
         }
+        session_kept_line(session, run, /* is_last= */ true);
         run_addf(run, RUN_BEFORE, "%s", session->next_result.before);
         session->next_result.before[0] = '\0';
         lost_threads_report(&session->lost, run);
@@ -225,7 +230,7 @@ struct fate_facts session_facts(const struct session *session, enum fate_event e
         .interrupted = state == SESSION_INTERRUPTED || state == SESSION_CHECK_INTERRUPTED,
         .killed = state == SESSION_KILLED,
         .end = end,
-        .closing = state == SESSION_CLOSING,
+        .closing = state == SESSION_CLOSING || session->kept.back == BACK_LOADING,
         .had_state = session->history.now.cell > 0,
     };
 }
@@ -398,7 +403,7 @@ unsigned sessions_running(const struct sessions *sessions)
 {
     unsigned count = 0;
     for (const struct session *at = sessions->list; at; at = at->next) {
-        count += at->current != NULL;
+        count += at->current != NULL && at->current->keep_ms == 0;
     }
     return count;
 }
@@ -435,6 +440,13 @@ int sessions_run(struct sessions *sessions, const char *name, struct run *run)
     }
     assert(!session->current); /* see tools/order/order.h */
     session->current = run;
+    struct session *asked = session;
+    if (run->request.branch && run->keep_ms == 0 && sessions->keeping.lock != KEEPING_OFF) {
+        asked = session_get(sessions, name);
+    }
+    if (asked) {
+        session_kept_ask(asked);
+    }
     session_pump(session);
     return 0;
 }

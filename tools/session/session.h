@@ -24,6 +24,18 @@ void sessions_preinstall(struct sessions *sessions);
 /* Why --preinstall failed, if no result has reported it; else empty. */
 const char *sessions_preinstall_error(const struct sessions *sessions);
 
+/* --keep */
+struct keep_config {
+    const char *directory; /* resolved; it need not exist. NULL: none. Borrowed */
+    uint64_t bytes;        /* of one session */
+    unsigned days;         /* after which a state that nothing has loaded is removed; 0: never */
+};
+
+/* Lets sessions come back that an earlier server has kept. Before the first run. */
+void sessions_keep_init(struct sessions *sessions, const struct keep_config *config);
+/* The server ends: saves what has changed, as far as the time suffices. Runs the loop. */
+void sessions_save_last(struct sessions *sessions, unsigned most_ms);
+
 struct tool_servers;
 
 /* Lets code call tools of these servers. Borrowed; before the first run. */

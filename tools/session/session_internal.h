@@ -2,6 +2,7 @@
 #include "base/fail.h"
 #include "base/loop.h"
 #include "base/word.h"
+#include "tools/keep/keep_files.h"
 #include "tools/run/fate.h"
 #include "tools/servers/tool_channel.h"
 #include "tools/session/history.h"
@@ -24,6 +25,38 @@ struct memory_trace {
     uint64_t asked_ns;
     uint64_t place_bytes; /* in use at the request whose result is place; 0: no place is known */
     char place[256];      /* a line of the trace, with its newline; empty: in no cell */
+};
+
+/* A kept state while it is checked and loaded, see session_keep.c. */
+struct reading {
+    int fd;      /* of its file */
+    int copy_fd; /* what the interpreter gets */
+    struct keep_header header;
+    struct keep_reader reader;
+    struct loop_timer timer;
+};
+
+/* What --keep knows of a session. */
+struct kept {
+    enum session_back {
+        BACK_UNASKED, /* no call has run */
+        BACK_WAITING, /* for the lock of the directory */
+        BACK_READING,
+        BACK_DUE, /* the next step of the session loads it */
+        BACK_LOADING,
+        BACK_OVER, /* it is back, or there was nothing */
+    } back;
+    struct reading *reading; /* NULL: none */
+    unsigned tries;          /* to load it */
+    bool aside;              /* the file becomes the earlier one, when another takes its place */
+    bool removed;            /* what is being saved is not wanted any more */
+    bool changed;            /* since the last save, */
+    uint64_t first_ns;       /* first, */
+    uint64_t last_ns;        /* and last */
+    uint64_t called_s;       /* the same by the clock of the machine */
+    uint64_t saved_ns;
+    uint64_t took_ns;
+    struct buf line; /* of the next result */
 };
 
 struct session {
@@ -56,8 +89,9 @@ struct session {
     struct install_op *op;     /* SUPPLYING */
     struct tool_channel calls; /* of tools of other servers */
     struct fate fate;          /* SWEEPING, SAVING: of the current run */
-    uint64_t awaits_ns;        /* CHECKPOINTING: since when */
-    uint64_t trace_until_ns;   /* INTERRUPTED */
+    struct kept kept;
+    uint64_t awaits_ns;      /* CHECKPOINTING: since when */
+    uint64_t trace_until_ns; /* INTERRUPTED */
     struct memory_trace trace;
     struct lost_threads lost;
     struct {
@@ -78,8 +112,24 @@ struct session_written {
     uint32_t count;
 };
 
+struct keep_save;
+
+/* --keep, see session_keep.c. */
+struct keeping {
+    struct keep_config config;
+    char python[8]; /* "3.11" */
+    int dir_fd;     /* -1: not open yet */
+    enum { KEEPING_OFF, KEEPING_NOT_YET, KEEPING_LOCKED } lock;
+    uint64_t lock_until_ns;
+    struct loop_timer lock_timer;
+    struct loop_timer timer; /* of the next save */
+    struct keep_save *save;  /* the one that is going on, or NULL */
+    bool is_last;            /* the server ends */
+};
+
 struct sessions {
     struct loop *loop;
+    struct keeping keeping;
     struct session_written written;
     uint32_t last_serial;   /* of a session, and of a state of files */
     bool files_unseen;      /* a result has said what undo does not cover; and */
@@ -137,6 +187,33 @@ void sessions_pump(struct sessions *sessions);
 void session_calls_end(struct session *session);
 /* Reports calls that a restored state does not take back; see ledger_take_back(). */
 void session_calls_stay(struct session *session, enum ledger_scope scope, unsigned cell);
+
+/* session_keep.c, with --keep. */
+void sessions_keep_done(struct sessions *sessions);
+/* The session's first call has come: finds out whether there is a state to load. */
+void session_kept_ask(struct session *session);
+/* Whether it is to be loaded, or that is not known yet. */
+bool session_kept_is_due(const struct session *session);
+/* The step that loads it; its response; and the interpreter's end meanwhile. */
+void session_kept_load(struct session *session);
+void session_kept_loaded(struct session *session, const struct box_message *message);
+void session_kept_failed(struct session *session);
+/* Drops what is left of loading. Idempotent. */
+void session_kept_done(struct session *session);
+/* Adds what came back, if no result has said it. is_last: this one will. */
+void session_kept_line(struct session *session, struct run *run, bool is_last);
+/* The state is another one, */
+void session_kept_change(struct session *session);
+/* or that before the first call: nothing of it comes back. */
+void session_kept_remove(struct session *session);
+/* Lets the copy that is being saved make way. false: there is none. */
+bool sessions_kept_yield(struct sessions *sessions);
+/* The step that makes a branch save itself. */
+void session_kept_send(struct session *session);
+
+/* session_steps.c: adds the installed packages. layers: holds the text. */
+void session_packages_fields(const struct session *session, struct buf *layers,
+                             struct box_fields *fields);
 
 /* session_steps.c, with --auto-install */
 /* Leaves CHECKING: message lists what the run lacks, maybe nothing. */

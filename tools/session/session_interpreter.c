@@ -217,6 +217,11 @@ static void session_on_message(void *arg, const struct box_message *message)
         session_pump(session); /* branches may wait for this */
         return;
     }
+    if (session->state == SESSION_LOADING && box_field_is(&message->fields[0], "back")) {
+        session_kept_loaded(session, message);
+        session_pump(session);
+        return;
+    }
     if (!verb || !is_of_run(session, message) || !box_field_is(&message->fields[0], verb)) {
         session_stray(session, message);
     } else if (session->state == SESSION_CHECKING) {
@@ -363,6 +368,11 @@ static void session_on_end(void *arg, const struct box_end *end)
     session_state_lost(session, gone);
     session->guest = NULL;
     session_enter(session, SESSION_NONE);
+    if (session->kept.back == BACK_LOADING) {
+        session_kept_failed(session);
+    } else if (!facts.closing) {
+        session_kept_change(session); /* what is kept stays */
+    }
     if (fate.done) {
         run_addf(session->current, RUN_GONE, "%s", gone);
         session_state_gave_up(session);
@@ -409,6 +419,7 @@ static bool session_has_variables(const struct session *session)
 static void session_box_ready(void *arg, struct box *box, const struct fail *why)
 {
     struct session *session = arg;
+    static const struct fail nothing = {.text = "there is nothing to save"};
     struct fail fail = {};
     const struct session *parent = session_parent(session);
     struct box_session_options options = {.name = session->name,
@@ -420,6 +431,11 @@ static void session_box_ready(void *arg, struct box *box, const struct fail *why
         options.cell = session_runs(parent) ? parent->history.now.cell : 0;
     }
     int r = -ENOENT;
+    options.raw = session->current && session->current->keep_ms > 0;
+    if (box && options.raw && !options.parent) { /* it was reset meanwhile */
+        box = NULL;
+        why = &nothing;
+    }
     if (box) {
         session_enter(session, SESSION_OPENING);
         if (session->current) {
@@ -447,14 +463,16 @@ bool session_branch_waits(const struct session *session)
     return parent && (parent->state == SESSION_WAITING || parent->state == SESSION_OPENING ||
                       parent->state == SESSION_RESTORING || parent->state == SESSION_KILLED ||
                       parent->state == SESSION_FAILOVER || parent->state == SESSION_CLOSING ||
+                      session_kept_is_due(parent) ||
                       (session_runs(parent) && !parent->begun)); /* may not have read its run */
 }
 
 void session_start(struct session *session)
 {
     struct session *parent = session_parent(session);
-    if (parent && session->current->starts == 0) {
-        session->cell = parent->cell++; /* its source is the session's too */
+    if (parent && session->current->starts == 0) { /* its source is the session's too */
+        session->cell = parent->cell;
+        parent->cell += session->current->keep_ms == 0;
     }
     if (parent && session_runs(parent) && session_has_variables(parent) &&
         session_checkpoint(parent) != BOX_CHECKPOINT_THERE) {

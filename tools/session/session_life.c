@@ -12,10 +12,11 @@ static const struct {
     [SESSION_NONE] = {"none", TO(WAITING)},
     [SESSION_WAITING] = {"waiting", TO(OPENING) | TO(NONE)},
     [SESSION_OPENING] = {"opening", END | TO(CLOSING)},
-    [SESSION_IDLE] = {"idle", END | TO(PREINSTALLING) | TO(CHECKPOINTING) | TO(RESTORING) |
-                                  TO(CHECKING) | TO(RUNNING) | TO(CLOSING)},
+    [SESSION_IDLE] = {"idle", END | TO(LOADING) | TO(PREINSTALLING) | TO(CHECKPOINTING) |
+                                  TO(RESTORING) | TO(CHECKING) | TO(RUNNING) | TO(CLOSING)},
     [SESSION_PREINSTALLING] = {"preinstalling", END},
     [SESSION_CHECKPOINTING] = {"checkpointing", END},
+    [SESSION_LOADING] = {"loading", END},
     [SESSION_RESTORING] = {"restoring", END},
     [SESSION_CHECKING] = {"checking", END | TO(CHECK_INTERRUPTED) | TO(SUPPLYING) | TO(RUNNING)},
     [SESSION_CHECK_INTERRUPTED] = {"check-interrupted", END | TO(KILLED)},

@@ -6,6 +6,7 @@
  *   NONE ──► WAITING ──► OPENING ──► IDLE                                  the first run starts it
  *   IDLE ──► PREINSTALLING ──► IDLE                                        with --preinstall
  *   IDLE ──► CHECKPOINTING ──► IDLE                       before a run that needs the present state
+ *   IDLE ──► LOADING ──► IDLE                                              with --keep, once
  *   IDLE ──► RESTORING ──► IDLE                                            undo, restore
  *   IDLE ──► RUNNING ──result──► IDLE
  *   IDLE ──► CHECKING ──► SUPPLYING ──► RUNNING, CHECKING ──► RUNNING      with --auto-install
@@ -29,6 +30,7 @@ enum session_state {
     SESSION_IDLE,              /* it waits for messages */
     SESSION_PREINSTALLING,     /* the run waits for the packages of --preinstall */
     SESSION_CHECKPOINTING,     /* the run waits for the checkpoint of the one before it */
+    SESSION_LOADING,           /* the guest loads what an earlier server has kept */
     SESSION_RESTORING,         /* a checkpoint replaces the interpreter, for the run */
     SESSION_CHECKING,          /* the guest checks what the run imports */
     SESSION_CHECK_INTERRUPTED, /* the same after the run's time limit */

@@ -110,6 +110,9 @@ void session_state_made(struct session *session, const struct box_message *messa
     session->history.now.by = looks ? session->history.now.by : run->cell;
     session_files_made(session);
     box_session_await_checkpoint(session->guest, run->cell);
+    if (!looks) {
+        session_kept_change(session);
+    }
     for (size_t i = 1; i + 1 < message->count; i += 2) {
         if (box_field_is(&message->fields[i], "var") ||
             box_field_is(&message->fields[i], "module")) {
@@ -149,6 +152,7 @@ void session_state_back(struct session *session, bool by_run, unsigned cell,
         (void)names_lost(&history->now.names, &back.names, lost->gone, sizeof lost->gone);
         (void)names_older(&history->now.names, &back.names, lost->older, sizeof lost->older);
         history->now = back;
+        session_kept_change(session);
     }
     if (by_run) {
         history->now.by = session->current->cell;
@@ -386,6 +390,7 @@ void session_undo(struct session *session)
         session_went_back(session, 0, history->now.by);
         note_variables(session->current, &history->now.names, NULL);
         session_close(session);
+        session_kept_remove(session);
     }
 }
 
@@ -503,6 +508,7 @@ void session_state_taken(struct session *session, unsigned cell)
     session->files.goal = history->now.files;
     session_went_back(session, cell, left.by);
     note_variables(session->current, &left.names, &history->now.names);
+    session_kept_change(session);
     session_keep(session);
     session_note_left(session); /* unless its process has ended */
 }
@@ -623,6 +629,9 @@ static bool memory_make_way(struct sessions *sessions, struct box *box, uint64_t
     }
     if (!checkpoint_older_make_way(&memory, held)) {
         return false;
+    }
+    if (sessions_kept_yield(sessions)) {
+        return true;
     }
     /* First those of the sessions whose code runs: it fills the memory. */
     for (unsigned pass = 0; pass < 2; pass++) {

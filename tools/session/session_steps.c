@@ -48,6 +48,7 @@ static void session_reset(struct session *session)
         }
         session_calls_stay(session, LEDGER_SINCE, 0);
         session_close(session);
+        session_kept_remove(session);
     }
 }
 
@@ -90,9 +91,8 @@ static void add_files(struct box_fields *fields, const struct session *session)
     }
 }
 
-/* Adds the installed packages. layers: holds the text. */
-static void session_packages_fields(const struct session *session, struct buf *layers,
-                                    struct box_fields *fields)
+void session_packages_fields(const struct session *session, struct buf *layers,
+                             struct box_fields *fields)
 {
     const struct sessions *sessions = session->owner;
     const struct box_packages *packages = server_box_packages(sessions->server_box);
@@ -188,6 +188,7 @@ static void session_send(struct session *session)
     session_packages_sent(session);
     run->started_ns = clock_now_ns();
     note_branch(session);
+    session_kept_line(session, run, /* is_last= */ false); /* it may become a job */
     /* Output since the last result comes before the output of this run. */
     if (!run->on_output && session->next_result.between.total > 0) {
         record_between(session);
@@ -409,10 +410,24 @@ void session_packages_forget(struct session *session)
 
 typedef void (*session_step)(struct session *session);
 
+/* What has been kept is loaded by an interpreter that has run nothing. NULL: not now. */
+static session_step next_of_kept(const struct session *session)
+{
+    if (session->kept.back != BACK_DUE) {
+        return NULL;
+    }
+    return session->state == SESSION_IDLE   ? session_kept_load
+           : session->state == SESSION_NONE ? session_start
+                                            : NULL;
+}
+
 /* Closes and frees a transient session after its run. */
 static session_step next_without_run(const struct session *session)
 {
-    if (!session->transient || session->files.waiting || session->state == SESSION_WAITING ||
+    if (!session->transient) { /* a branch may wait for it */
+        return next_of_kept(session);
+    }
+    if (session->files.waiting || session->state == SESSION_WAITING ||
         session->state == SESSION_CLOSING) {
         return NULL;
     }
@@ -460,6 +475,9 @@ static session_step session_next_step(const struct session *session)
     if (is_idle && session_packages_are_awaited(session)) {
         return session_packages_await;
     }
+    if (session_kept_is_due(session)) {
+        return next_of_kept(session);
+    }
     if (run->request.drop[0]) {
         return session_drop_named;
     }
@@ -484,6 +502,9 @@ static session_step session_next_step(const struct session *session)
     }
     if (session_is_being_branched(session)) {
         return NULL;
+    }
+    if (run->keep_ms > 0) {
+        return session_kept_send;
     }
     if (session_packages_need_check(session)) {
         return session_packages_check;
