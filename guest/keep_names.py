@@ -5,7 +5,7 @@ LINE_MAX = 80  # characters: a line may have a password in it
 SCOPES = (_ast.FunctionDef, _ast.AsyncFunctionDef, _ast.ClassDef, _ast.Lambda, _ast.ListComp, _ast.SetComp, _ast.DictComp, _ast.GeneratorExp)
 IMPORTS = (_ast.Import, _ast.ImportFrom)
 BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
-SETTINGS = load("pattern").Pattern(
+SETTINGS = load("language").Pattern(
     r"environ\b[^\n]*=[^=]|environ\.(?:update|setdefault|pop|clear)|\b(?:putenv|unsetenv|set_option|rcParams|rc|set_theme|set_style|setlocale|"
     r"simplefilter|filterwarnings|basicConfig|set_printoptions|setrecursionlimit|setcontext|getcontext\(\)\.\w+ *=|seterr)\b")
 
