@@ -22,13 +22,6 @@ bool record_is_name(const char *name);
  * and it is missing. Returns a descriptor or -errno with ret_fail. */
 int record_directory_open(const char *path, bool create, struct fail *ret_fail);
 
-/* Makes the file of a record, and locks it. Returns a descriptor or -errno. */
-int record_file_new(int dir_fd, char name[RECORD_NAME_BYTES]);
-
-/* Removes the oldest records that no live server holds, until all but own take at most so many
- * bytes. Returns how many bytes they take then. */
-uint64_t record_directory_trim(int dir_fd, const char *own, uint64_t bytes);
-
 /* The names of all records in order, the oldest first, and how many bytes they take; none if the
  * directory cannot be read. */
 struct record_names {

@@ -39,7 +39,8 @@ bool address_read(const char *text, struct egress_address *ret_address)
     return inet_pton(AF_INET6, text, ret_address->bytes) == 1;
 }
 
-const char *address_print(const struct egress_address *address, char text[ADDRESS_TEXT_BYTES])
+static const char *address_print(const struct egress_address *address,
+                                 char text[ADDRESS_TEXT_BYTES])
 {
     bool v4 = address_is_v4(address);
     const char *printed = inet_ntop(v4 ? AF_INET : AF_INET6, address->bytes + (v4 ? 12 : 0), text,

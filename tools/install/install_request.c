@@ -20,7 +20,9 @@ static bool is_word(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-char *requirement_normalise(const char *name, size_t size, char *out, size_t out_size)
+/* A distribution's name in the form for comparisons: lower case, one "-" for each run of "-", "_"
+ * and "." (PEP 503). Other characters stay. Cut to fit out. Returns out. */
+static char *requirement_normalise(const char *name, size_t size, char *out, size_t out_size)
 {
     size_t length = 0;
     for (size_t i = 0; i < size && length + 1 < out_size; i++) {

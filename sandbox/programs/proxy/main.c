@@ -220,7 +220,8 @@ void lookup_want(struct proxy *proxy, unsigned row, uint64_t now_ns)
     }
 }
 
-void lookup_poll(const struct lookup *lookup, struct pollfd *ret_polled)
+/* fd -1: nothing. */
+static void lookup_poll(const struct lookup *lookup, struct pollfd *ret_polled)
 {
     bool asking = lookup->state == LOOKUP_ASKING;
     bool sending = asking && lookup->tcp && lookup->out_sent < lookup->out_size;
@@ -314,7 +315,8 @@ static bool lookup_read_datagram(struct proxy *proxy, unsigned row, uint64_t now
     return !truncated || lookup_ask(proxy, row, /* tcp= */ true, now_ns);
 }
 
-void lookup_step(struct proxy *proxy, unsigned row, short revents, uint64_t now_ns)
+/* Must be called when something has arrived or the deadline has passed. */
+static void lookup_step(struct proxy *proxy, unsigned row, short revents, uint64_t now_ns)
 {
     struct lookup *lookup = &proxy->lookups[row];
     bool useful = true;

@@ -80,9 +80,6 @@ void proxy_tell(struct proxy *proxy, enum egress_notice_kind kind,
  * once. */
 int connect_start(const struct egress_address *address, uint16_t port, int type);
 void lookup_want(struct proxy *proxy, unsigned row, uint64_t now_ns);
-void lookup_poll(const struct lookup *lookup, struct pollfd *ret_polled); /* fd -1: nothing */
-/* Must be called when something has arrived or the deadline has passed. */
-void lookup_step(struct proxy *proxy, unsigned row, short revents, uint64_t now_ns);
 /* Copies the addresses found, IPv4 first. Returns their number. */
 size_t lookup_addresses(const struct lookup *lookup,
                         struct egress_address addresses[2 * DNS_ADDRESSES]);
