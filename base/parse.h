@@ -1,7 +1,14 @@
 #pragma once
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+
+/* A run of bytes that has another owner. */
+struct span {
+    const char *bytes;
+    size_t size;
+};
 
 /* Strict number parsing: the whole text must match, no sign, no white space, no overflow.
  * All but the last five return 0 or -EINVAL / -ERANGE and write the output only on success. */
