@@ -38,8 +38,7 @@ static bool is_base64(struct span line)
     bool valid = line.size > 0;
     for (size_t i = 0; valid && i < line.size; i++) {
         char c = line.bytes[i];
-        valid = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                c == '+' || c == '/' || c == '=';
+        valid = parse_is_alnum(c) || c == '+' || c == '/' || c == '=';
     }
     return valid;
 }

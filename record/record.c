@@ -500,7 +500,7 @@ static size_t user_size(const char *host, size_t size)
     const char *user = memrchr(host, '@', authority);
     const char *colon = memchr(host, ':', authority);
     size_t at = colon ? (size_t)(colon + 1 - host) : authority;
-    while (at < authority && host[at] >= '0' && host[at] <= '9') {
+    while (at < authority && parse_is_digit(host[at])) {
         at++;
     }
     if (!user && at < authority) {

@@ -66,11 +66,6 @@ static uint32_t get_u32(struct reader *reader)
     return high << 16 | get_u16(reader);
 }
 
-static char lowered(uint8_t c)
-{
-    return (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
-}
-
 /* Reads a name as text and follows its pointers. Names that host_read() would refuse (blanks, dots
  * within a label) fail, because no query contains one. */
 static bool get_name(struct reader *reader, char name[EGRESS_HOST_BYTES])
@@ -103,7 +98,7 @@ static bool get_name(struct reader *reader, char name[EGRESS_HOST_BYTES])
             return false;
         }
         for (size_t i = 0; i < size; i++) {
-            char c = lowered(reader->bytes[at + i]);
+            char c = parse_lower((char)reader->bytes[at + i]);
             if (c <= ' ' || c == '.' || c > '~') {
                 return false;
             }
@@ -239,9 +234,8 @@ static bool span_cut(struct span *rest, const char *end, struct span *ret_part)
 static bool is_token(struct span span)
 {
     for (size_t i = 0; i < span.size; i++) {
-        unsigned char c = (unsigned char)span.bytes[i];
-        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-        if (!letter && (c == '\0' || !strchr("!#$%&'*+-.^_`|~", c))) {
+        char c = span.bytes[i];
+        if (!parse_is_alnum(c) && (c == '\0' || !strchr("!#$%&'*+-.^_`|~", c))) {
             return false;
         }
     }
