@@ -8,7 +8,7 @@ int parse_digits(const char *text, uint64_t *ret_value, const char **ret_rest)
 {
     uint64_t value = 0;
     const char *p = text;
-    for (; *p >= '0' && *p <= '9'; p++) {
+    for (; parse_is_digit(*p); p++) {
         if (__builtin_mul_overflow(value, UINT64_C(10), &value) ||
             __builtin_add_overflow(value, (uint64_t)(*p - '0'), &value)) {
             return -ERANGE;
@@ -147,7 +147,7 @@ static int parse_thousandths(const char *text, const char *unit, uint64_t *ret_v
         if (*rest < '0' || *rest > '9') {
             return -EINVAL;
         }
-        for (; *rest >= '0' && *rest <= '9'; rest++, scale /= 10) {
+        for (; parse_is_digit(*rest); rest++, scale /= 10) {
             if (scale == 0) {
                 return -EINVAL;
             }
@@ -175,7 +175,7 @@ int parse_milli(const char *text, uint64_t *ret_milli)
 
 int parse_hex_digit(char c)
 {
-    return c >= '0' && c <= '9'   ? c - '0'
+    return parse_is_digit(c)      ? c - '0'
            : c >= 'a' && c <= 'f' ? c - 'a' + 10
            : c >= 'A' && c <= 'F' ? c - 'A' + 10
                                   : -1;

@@ -1,7 +1,14 @@
 #pragma once
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+
+/* A run of bytes that has another owner. */
+struct span {
+    const char *bytes;
+    size_t size;
+};
 
 /* Strict number parsing: the whole text must match, no sign, no white space, no overflow.
  * All but the last five return 0 or -EINVAL / -ERANGE and write the output only on success. */
@@ -20,6 +27,22 @@ int parse_seconds(const char *text, uint64_t *ret_ms);
 
 /* A decimal fraction with up to three digits ("1.5"), in thousandths. */
 int parse_milli(const char *text, uint64_t *ret_milli);
+
+/* ASCII alone: ctype(3) depends on the locale, and is not defined for bytes of UTF-8. */
+static inline bool parse_is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static inline char parse_lower(char c)
+{
+    return (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+}
+
+static inline bool parse_is_alnum(char c)
+{
+    return parse_is_digit(c) || (parse_lower(c) >= 'a' && parse_lower(c) <= 'z');
+}
 
 /* The value of a hexadecimal digit of either case, or -1. */
 int parse_hex_digit(char c);

@@ -5,45 +5,40 @@
 #include <string.h>
 
 #include "base/buf.h"
-
-struct span {
-    const char *at;
-    size_t size;
-};
+#include "base/parse.h"
 
 /* Takes the next line, without its end. False: there is none. */
 static bool next_line(struct span *rest, struct span *ret_line)
 {
-    const char *end = rest->size > 0 ? memchr(rest->at, '\n', rest->size) : NULL;
-    size_t size = end ? (size_t)(end - rest->at) : rest->size;
-    *ret_line = (struct span){rest->at, size};
-    while (ret_line->size > 0 && strchr(" \t\r", ret_line->at[ret_line->size - 1])) {
+    const char *end = rest->size > 0 ? memchr(rest->bytes, '\n', rest->size) : NULL;
+    size_t size = end ? (size_t)(end - rest->bytes) : rest->size;
+    *ret_line = (struct span){rest->bytes, size};
+    while (ret_line->size > 0 && strchr(" \t\r", ret_line->bytes[ret_line->size - 1])) {
         ret_line->size--;
     }
     bool found = rest->size > 0;
-    rest->at += size + (end != NULL);
+    rest->bytes += size + (end != NULL);
     rest->size -= size + (end != NULL);
     return found;
 }
 
 static bool is(struct span line, const char *text)
 {
-    return line.size == strlen(text) && memcmp(line.at, text, line.size) == 0;
+    return line.size == strlen(text) && memcmp(line.bytes, text, line.size) == 0;
 }
 
 static bool begins(struct span line, const char *text)
 {
     size_t size = strlen(text);
-    return line.size >= size && memcmp(line.at, text, size) == 0;
+    return line.size >= size && memcmp(line.bytes, text, size) == 0;
 }
 
 static bool is_base64(struct span line)
 {
     bool valid = line.size > 0;
     for (size_t i = 0; valid && i < line.size; i++) {
-        char c = line.at[i];
-        valid = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                c == '+' || c == '/' || c == '=';
+        char c = line.bytes[i];
+        valid = parse_is_alnum(c) || c == '+' || c == '/' || c == '=';
     }
     return valid;
 }
@@ -59,7 +54,7 @@ static void decode(struct span line, struct block *block)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     for (size_t i = 0; i < line.size; i++) {
-        const char *digit = strchr(digits, line.at[i]);
+        const char *digit = strchr(digits, line.bytes[i]);
         block->pads += !digit;
         block->bits = block->bits << 6 | (uint32_t)(digit ? digit - digits : 0);
         block->digits++;
@@ -95,7 +90,7 @@ static bool take_one(struct span *rest, struct buf *out)
             return false;
         }
         decode(line, &block);
-        buf_append(out, line.at, line.size);
+        buf_append(out, line.bytes, line.size);
         buf_append_text(out, "\n");
     }
     buf_append_text(out, "-----END CERTIFICATE-----\n");
@@ -108,7 +103,7 @@ const char *pem_take_certificates(const char *text, size_t size, struct buf *out
     struct span line;
     unsigned count = 0;
     while (next_line(&rest, &line)) {
-        if (begins(line, "-----BEGIN ") && memmem(line.at, line.size, "PRIVATE KEY", 11)) {
+        if (begins(line, "-----BEGIN ") && memmem(line.bytes, line.size, "PRIVATE KEY", 11)) {
             return "it has a private key: name a file with certificates only";
         }
         if (is(line, "-----BEGIN CERTIFICATE-----")) {

@@ -18,6 +18,25 @@
 #include "rpc/conn.h"
 #include "tools/tools.h"
 
+/* What ends a server besides its connection: SIGTERM, SIGINT and SIGHUP; the end of the parent, as
+ * a client that dies may leave stdin open in other processes; and idleness, if requested. Each
+ * stops the loop with code 0. Starts as SHUTDOWN_NONE. */
+struct shutdown {
+    struct loop *loop;
+    struct loop_io signals;
+    struct loop_io parent;
+    int signal_fd;
+    int parent_fd;
+    struct loop_timer idle;
+    const struct rpc_conn *conn;
+    const struct tools *tools;
+    uint64_t idle_ms;
+    const char *why; /* what ended the server */
+};
+
+#define SHUTDOWN_NONE                                                                              \
+    ((struct shutdown){.signal_fd = -1, .parent_fd = -1, .why = "stdin was closed"})
+
 static void on_signal(void *arg, uint32_t)
 {
     struct shutdown *shutdown = arg;
@@ -73,7 +92,8 @@ static int watch_parent(struct shutdown *shutdown, pid_t parent)
                        shutdown);
 }
 
-int shutdown_watch(struct shutdown *shutdown, struct loop *loop, pid_t parent)
+/* Blocks the signals; must be called before anything that may take time. 0 or -errno. */
+static int shutdown_watch(struct shutdown *shutdown, struct loop *loop, pid_t parent)
 {
     shutdown->loop = loop;
     int r =
@@ -104,8 +124,10 @@ static void on_idle(void *arg)
     loop_timer_in(shutdown->loop, &shutdown->idle, shutdown->idle_ms - quiet_ms, on_idle, shutdown);
 }
 
-void shutdown_watch_idle(struct shutdown *shutdown, const struct rpc_conn *conn,
-                         const struct tools *tools, uint64_t idle_ms)
+/* From here on the server exits after idle_ms without a line from the client, a call in flight
+ * or a job. conn, tools: borrowed while the loop runs. */
+static void shutdown_watch_idle(struct shutdown *shutdown, const struct rpc_conn *conn,
+                                const struct tools *tools, uint64_t idle_ms)
 {
     shutdown->conn = conn;
     shutdown->tools = tools;
@@ -113,7 +135,7 @@ void shutdown_watch_idle(struct shutdown *shutdown, const struct rpc_conn *conn,
     on_idle(shutdown);
 }
 
-void shutdown_done(struct shutdown *shutdown)
+static void shutdown_done(struct shutdown *shutdown)
 {
     loop_timer_disarm(&shutdown->idle);
     loop_io_remove(&shutdown->signals);

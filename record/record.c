@@ -64,7 +64,8 @@ int record_directory_open(const char *path, bool create, struct fail *ret_fail)
     return private_directory_open(&record, path, create, ret_fail);
 }
 
-int record_file_new(int dir_fd, char name[RECORD_NAME_BYTES])
+/* Makes the file of a record, and locks it. Returns a descriptor or -errno. */
+static int record_file_new(int dir_fd, char name[RECORD_NAME_BYTES])
 {
     struct tm utc = {};
     time_t now = time(NULL);
@@ -143,7 +144,9 @@ static bool may_remove(int dir_fd, const char *name)
            strcmp(begin, RECORD_BEGIN) == 0 && flock(fd, LOCK_EX | LOCK_NB) == 0;
 }
 
-uint64_t record_directory_trim(int dir_fd, const char *own, uint64_t bytes)
+/* Removes the oldest records that no live server holds, until all but own take at most so many
+ * bytes. Returns how many bytes they take then. */
+static uint64_t record_directory_trim(int dir_fd, const char *own, uint64_t bytes)
 {
     struct record_names names;
     record_directory_list(dir_fd, &names);
@@ -505,7 +508,7 @@ static size_t user_size(const char *host, size_t size)
     const char *user = memrchr(host, '@', authority);
     const char *colon = memchr(host, ':', authority);
     size_t at = colon ? (size_t)(colon + 1 - host) : authority;
-    while (at < authority && host[at] >= '0' && host[at] <= '9') {
+    while (at < authority && parse_is_digit(host[at])) {
         at++;
     }
     if (!user && at < authority) {

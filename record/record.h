@@ -31,13 +31,6 @@ int private_directory_open(const struct private_directory *what, const char *pat
 /* The same for that of the records. */
 int record_directory_open(const char *path, bool create, struct fail *ret_fail);
 
-/* Makes the file of a record, and locks it. Returns a descriptor or -errno. */
-int record_file_new(int dir_fd, char name[RECORD_NAME_BYTES]);
-
-/* Removes the oldest records that no live server holds, until all but own take at most so many
- * bytes. Returns how many bytes they take then. */
-uint64_t record_directory_trim(int dir_fd, const char *own, uint64_t bytes);
-
 /* The names of all records in order, the oldest first, and how many bytes they take; none if the
  * directory cannot be read. */
 struct record_names {

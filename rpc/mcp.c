@@ -12,11 +12,6 @@ enum {
     POLL_MS = 1000,                /* to leave between two requests for a task */
 };
 
-static void refuse(struct rpc_call *call, int code, const char *text)
-{
-    (void)call_refuse(call, code, text, NULL);
-}
-
 /* Whether the call may stay open; if not, has refused it. */
 static bool may_wait(struct rpc_call *call)
 {
@@ -86,8 +81,8 @@ static void initialize(struct rpc_call *call, const json_t *params)
     const char *wanted = rpc_text_plain(json_object_get(params, "protocolVersion"));
     enum mcp_version version = MCP_VERSION_2025_11_25; /* the latest of this generation */
     if (call->batch) {
-        refuse(call, RPC_INVALID_REQUEST,
-               "Invalid request: initialize must not be part of a batch");
+        rpc_call_fail(call, RPC_INVALID_REQUEST,
+                      "Invalid request: initialize must not be part of a batch");
         return;
     }
     for (unsigned i = MCP_VERSION_NONE + 1; wanted && i < MCP_VERSION_COUNT; i++) {
@@ -178,7 +173,7 @@ static void refuse_unknown(struct rpc_call *call, const char *name)
         buf_appendf(&text, "%s%s",
                     index ? ", " : "Tools: ", json_string_value(json_object_get(tool, "name")));
     }
-    refuse(call, RPC_INVALID_PARAMS, buf_error(&text) ? "Unknown tool" : buf_text(&text));
+    rpc_call_fail(call, RPC_INVALID_PARAMS, buf_error(&text) ? "Unknown tool" : buf_text(&text));
 }
 
 static void tools_call(struct rpc_call *call, const json_t *params)
@@ -187,11 +182,11 @@ static void tools_call(struct rpc_call *call, const json_t *params)
     const json_t *name = json_object_get(params, "name");
     json_t *sent = json_object_get(params, "arguments");
     if (!json_is_string(name)) {
-        refuse(call, RPC_INVALID_PARAMS, "Invalid params: name must be a string");
+        rpc_call_fail(call, RPC_INVALID_PARAMS, "Invalid params: name must be a string");
         return;
     }
     if (sent && !json_is_object(sent) && !json_is_null(sent)) {
-        refuse(call, RPC_INVALID_PARAMS, "Invalid params: arguments must be an object");
+        rpc_call_fail(call, RPC_INVALID_PARAMS, "Invalid params: arguments must be an object");
         return;
     }
     json_auto_t *arguments = json_is_object(sent) ? json_incref(sent) : json_object();
@@ -200,7 +195,7 @@ static void tools_call(struct rpc_call *call, const json_t *params)
         return;
     }
     if (!arguments) {
-        refuse(call, RPC_INTERNAL_ERROR, "Out of memory");
+        rpc_call_fail(call, RPC_INTERNAL_ERROR, "Out of memory");
     } else if (!text || !tools->start(tools->ctx, call, text, arguments)) {
         refuse_unknown(call, json_string_value(name));
     }
@@ -223,7 +218,7 @@ static void resources_list(struct rpc_call *call, const json_t *params)
         return;
     }
     if (cursor && !json_is_null(cursor) && !rpc_text_plain(cursor)) {
-        refuse(call, RPC_INVALID_PARAMS, "Unknown cursor");
+        rpc_call_fail(call, RPC_INVALID_PARAMS, "Unknown cursor");
     } else if (!tools->resources) {
         json_t *view = tools->page ? tools->page(tools->ctx, NULL) : NULL;
         call_respond(call, json_pack("{s:[o*]}", "resources", view), MCP_KEEP_LONG);
@@ -256,7 +251,7 @@ static void resources_read(struct rpc_call *call, const json_t *params)
         return;
     }
     if (!uri) {
-        refuse(call, RPC_INVALID_PARAMS, "Invalid params: uri must be a string");
+        rpc_call_fail(call, RPC_INVALID_PARAMS, "Invalid params: uri must be a string");
     } else if (may_wait(call)) {
         if (tools->resources) {
             tools->resources->read(tools->ctx, call, uri);
@@ -288,7 +283,7 @@ static const char *find_task(struct rpc_call *call, const json_t *params)
 {
     const struct rpc_tools *tools = &call->peer->tools;
     if (!tools->tasks) {
-        refuse(call, RPC_METHOD_NOT_FOUND, "Method not found");
+        rpc_call_fail(call, RPC_METHOD_NOT_FOUND, "Method not found");
         return NULL;
     }
     if (!declares_tasks(call)) {
@@ -296,7 +291,7 @@ static const char *find_task(struct rpc_call *call, const json_t *params)
     }
     const char *id = rpc_text_plain(json_object_get(params, "taskId"));
     if (!id || !tools->tasks->exists(tools->ctx, id)) {
-        refuse(call, RPC_INVALID_PARAMS, "taskId must name a task");
+        rpc_call_fail(call, RPC_INVALID_PARAMS, "taskId must name a task");
         return NULL;
     }
     return id;
@@ -381,8 +376,8 @@ static void listen_open(struct rpc_call *call, const json_t *params)
 {
     struct rpc_peer *peer = call->peer;
     if (call->batch) {
-        refuse(call, RPC_INVALID_REQUEST,
-               "Invalid request: subscriptions/listen must not be part of a batch");
+        rpc_call_fail(call, RPC_INVALID_REQUEST,
+                      "Invalid request: subscriptions/listen must not be part of a batch");
         return;
     }
     if (json_object_get(json_object_get(params, "notifications"), "taskIds") && peer->tools.tasks &&

@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/parse.h"
+
 struct buf;
 
 /* New: a JSON string of any bytes. Replaces what is not UTF-8 by U+FFFD, one for each maximal part
@@ -44,12 +46,6 @@ enum { RPC_TIME_BYTES = 32 };
 const char *rpc_text_time(uint64_t ms, char out[RPC_TIME_BYTES]);
 
 /* --- scan --- */
-
-/* A run of bytes that has another owner. */
-struct span {
-    const char *bytes;
-    size_t size;
-};
 
 /* Checks JSON text without parsing it: what must be known before jansson gets it, and what can
  * still be read of a line that jansson refuses. Takes any bytes. Never recurses. */

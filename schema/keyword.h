@@ -20,17 +20,9 @@ enum keyword_type {
 /* The value of the schema's "type"; KEYWORD_TYPE_ANY when there is none. */
 enum keyword_type keyword_type(const json_t *schema);
 
-/* "a string", "an integer", … */
-const char *keyword_type_article(enum keyword_type type);
-
-bool keyword_type_matches(enum keyword_type type, const json_t *value);
-
 /* Instead of "pattern", in the schemas of others: matched against short strings only. */
 #define KEYWORD_FOREIGN_PATTERN "sandpiper.pattern"
 #define KEYWORD_FOREIGN "sandpiper.foreign" /* null is a value, and no missing one */
-
-/* Whether required names key. */
-bool keyword_requires(const json_t *schema, const char *key);
 
 /* The files NAME.input.json, in order; ends with a NULL name. Generated at build time. */
 extern const struct embedded schema_catalog[];

@@ -48,6 +48,34 @@ static json_t *scalar_of(enum keyword_type type, json_t *value)
     return number;
 }
 
+/* From 2^53 on each double is a whole number. */
+static bool is_whole(double value)
+{
+    return value <= -0x1p53 || value >= 0x1p53 || (double)(int64_t)value == value;
+}
+
+static bool keyword_type_matches(enum keyword_type type, const json_t *value)
+{
+    switch (type) {
+    case KEYWORD_TYPE_ARRAY:
+        return json_is_array(value);
+    case KEYWORD_TYPE_BOOLEAN:
+        return json_is_boolean(value);
+    case KEYWORD_TYPE_INTEGER: /* 3.0 is an integer too, JSON Schema 2020-12 section 4.2.3 */
+        return json_is_integer(value) || (json_is_real(value) && is_whole(json_real_value(value)));
+    case KEYWORD_TYPE_NUMBER:
+        return json_is_number(value);
+    case KEYWORD_TYPE_OBJECT:
+        return json_is_object(value);
+    case KEYWORD_TYPE_STRING:
+        return json_is_string(value);
+    case KEYWORD_TYPE_ANY:
+    case KEYWORD_TYPE_COUNT:
+        break;
+    }
+    return true;
+}
+
 /* New: the list that a string holds as JSON, as "[\"numpy\"]"; else a list of the value. NULL when
  * out of memory. */
 static json_t *list_of(const json_t *items, json_t *value)
@@ -129,6 +157,19 @@ static bool is_none(const json_t *property, const json_t *value)
            (!is_text && json_is_string(value) && json_string_length(value) == 0);
 }
 
+/* Whether required names key. */
+static bool keyword_requires(const json_t *schema, const char *key)
+{
+    size_t i = 0;
+    const json_t *name = NULL;
+    json_array_foreach (json_object_get(schema, "required"), i, name) {
+        if (strcmp(json_string_value(name), key) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 json_t *schema_coerce(const json_t *schema, json_t *value)
 {
     json_auto_t *copy = NULL;
@@ -180,49 +221,10 @@ enum keyword_type keyword_type(const json_t *schema)
     return KEYWORD_TYPE_ANY;
 }
 
-const char *keyword_type_article(enum keyword_type type)
+/* "a string", "an integer", … */
+static const char *keyword_type_article(enum keyword_type type)
 {
     return types[type].article;
-}
-
-/* From 2^53 on each double is a whole number. */
-static bool is_whole(double value)
-{
-    return value <= -0x1p53 || value >= 0x1p53 || (double)(int64_t)value == value;
-}
-
-bool keyword_type_matches(enum keyword_type type, const json_t *value)
-{
-    switch (type) {
-    case KEYWORD_TYPE_ARRAY:
-        return json_is_array(value);
-    case KEYWORD_TYPE_BOOLEAN:
-        return json_is_boolean(value);
-    case KEYWORD_TYPE_INTEGER: /* 3.0 is an integer too, JSON Schema 2020-12 section 4.2.3 */
-        return json_is_integer(value) || (json_is_real(value) && is_whole(json_real_value(value)));
-    case KEYWORD_TYPE_NUMBER:
-        return json_is_number(value);
-    case KEYWORD_TYPE_OBJECT:
-        return json_is_object(value);
-    case KEYWORD_TYPE_STRING:
-        return json_is_string(value);
-    case KEYWORD_TYPE_ANY:
-    case KEYWORD_TYPE_COUNT:
-        break;
-    }
-    return true;
-}
-
-bool keyword_requires(const json_t *schema, const char *key)
-{
-    size_t i = 0;
-    const json_t *name = NULL;
-    json_array_foreach (json_object_get(schema, "required"), i, name) {
-        if (strcmp(json_string_value(name), key) == 0) {
-            return true;
-        }
-    }
-    return false;
 }
 
 enum { NEAR_WORD = 64, NEAR_DISTANCE = 2, NEAR_PART = 3 };

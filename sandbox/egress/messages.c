@@ -3,6 +3,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/parse.h"
+
 enum {
     HEAD_BYTES = 12,
     CLASS_IN = 1,
@@ -64,11 +66,6 @@ static uint32_t get_u32(struct reader *reader)
     return high << 16 | get_u16(reader);
 }
 
-static char lowered(uint8_t c)
-{
-    return (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
-}
-
 /* Reads a name as text and follows its pointers. Names that host_read() would refuse (blanks, dots
  * within a label) fail, because no query contains one. */
 static bool get_name(struct reader *reader, char name[EGRESS_HOST_BYTES])
@@ -101,7 +98,7 @@ static bool get_name(struct reader *reader, char name[EGRESS_HOST_BYTES])
             return false;
         }
         for (size_t i = 0; i < size; i++) {
-            char c = lowered(reader->bytes[at + i]);
+            char c = parse_lower((char)reader->bytes[at + i]);
             if (c <= ' ' || c == '.' || c > '~') {
                 return false;
             }
@@ -214,27 +211,22 @@ enum dns_result dns_read_answer(const uint8_t *bytes, size_t size, const char *n
 
 enum { METHOD_MOST = 32, VERSION_BYTES = 8, LENGTH_DIGITS = 18, HTTP_PORT = 80 };
 
-struct span {
-    const char *at;
-    size_t size;
-};
-
 static bool span_is(struct span span, const char *text)
 {
-    return span.size == strlen(text) && strncasecmp(span.at, text, span.size) == 0;
+    return span.size == strlen(text) && strncasecmp(span.bytes, text, span.size) == 0;
 }
 
 /* Returns what lies before the first end; *rest continues behind it. */
 static bool span_cut(struct span *rest, const char *end, struct span *ret_part)
 {
     size_t size = strlen(end);
-    const char *found = memmem(rest->at, rest->size, end, size);
+    const char *found = memmem(rest->bytes, rest->size, end, size);
     if (!found) {
         return false;
     }
-    *ret_part = (struct span){rest->at, (size_t)(found - rest->at)};
+    *ret_part = (struct span){rest->bytes, (size_t)(found - rest->bytes)};
     rest->size -= ret_part->size + size;
-    rest->at = found + size;
+    rest->bytes = found + size;
     return true;
 }
 
@@ -242,9 +234,8 @@ static bool span_cut(struct span *rest, const char *end, struct span *ret_part)
 static bool is_token(struct span span)
 {
     for (size_t i = 0; i < span.size; i++) {
-        unsigned char c = (unsigned char)span.at[i];
-        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-        if (!letter && (c == '\0' || !strchr("!#$%&'*+-.^_`|~", c))) {
+        char c = span.bytes[i];
+        if (!parse_is_alnum(c) && (c == '\0' || !strchr("!#$%&'*+-.^_`|~", c))) {
             return false;
         }
     }
@@ -256,7 +247,7 @@ static bool is_token(struct span span)
 static bool is_method(struct span span)
 {
     for (size_t i = 0; i < span.size; i++) {
-        if ((span.at[i] < 'A' || span.at[i] > 'Z') && span.at[i] != '-') {
+        if ((span.bytes[i] < 'A' || span.bytes[i] > 'Z') && span.bytes[i] != '-') {
             return false;
         }
     }
@@ -266,7 +257,7 @@ static bool is_method(struct span span)
 static bool is_visible(struct span span)
 {
     for (size_t i = 0; i < span.size; i++) {
-        if (span.at[i] <= ' ' || span.at[i] > '~') {
+        if (span.bytes[i] <= ' ' || span.bytes[i] > '~') {
             return false;
         }
     }
@@ -275,11 +266,11 @@ static bool is_visible(struct span span)
 
 static struct span trimmed(struct span span)
 {
-    while (span.size && (*span.at == ' ' || *span.at == '\t')) {
-        span.at++;
+    while (span.size && (*span.bytes == ' ' || *span.bytes == '\t')) {
+        span.bytes++;
         span.size--;
     }
-    while (span.size && (span.at[span.size - 1] == ' ' || span.at[span.size - 1] == '\t')) {
+    while (span.size && (span.bytes[span.size - 1] == ' ' || span.bytes[span.size - 1] == '\t')) {
         span.size--;
     }
     return span;
@@ -296,9 +287,9 @@ struct head {
 static bool head_is_clean(struct span head)
 {
     for (size_t i = 0; i < head.size; i++) {
-        unsigned char c = (unsigned char)head.at[i];
-        bool line_ends = c == '\r' && i + 1 < head.size && head.at[i + 1] == '\n';
-        bool line_ended = c == '\n' && i > 0 && head.at[i - 1] == '\r';
+        unsigned char c = (unsigned char)head.bytes[i];
+        bool line_ends = c == '\r' && i + 1 < head.size && head.bytes[i + 1] == '\n';
+        bool line_ended = c == '\n' && i > 0 && head.bytes[i - 1] == '\r';
         if (!line_ends && !line_ended && ((c < ' ' && c != '\t') || c == 0x7f)) {
             return false;
         }
@@ -333,17 +324,17 @@ static bool split_uri(struct span uri, struct span *ret_authority, struct span *
 {
     static const char scheme[] = "http://";
     size_t skip = sizeof scheme - 1;
-    if (uri.size < skip || strncasecmp(uri.at, scheme, skip) != 0) {
+    if (uri.size < skip || strncasecmp(uri.bytes, scheme, skip) != 0) {
         return false;
     }
-    const char *at = uri.at + skip;
+    const char *at = uri.bytes + skip;
     size_t size = 0;
     while (skip + size < uri.size && !strchr("/?#", at[size])) {
         size++;
     }
     *ret_authority = (struct span){at, size};
     *ret_path = (struct span){at + size, uri.size - skip - size};
-    return !memchr(ret_path->at, '#', ret_path->size);
+    return !memchr(ret_path->bytes, '#', ret_path->size);
 }
 
 /* Reads lengths and hosts. Returns what is wrong, or NULL. */
@@ -361,7 +352,7 @@ static const char *read_fields(const struct head *head, struct request *request,
     while (next_field(&lines, &name, &value, &bad)) {
         hosts += span_is(name, "host");
         request->expects =
-            request->expects || (span_is(name, "expect") && head->version.at[7] == '1');
+            request->expects || (span_is(name, "expect") && head->version.bytes[7] == '1');
         if (++count > REQUEST_HEADERS_MOST) {
             *ret_status = 431;
             return "too many header fields";
@@ -372,7 +363,7 @@ static const char *read_fields(const struct head *head, struct request *request,
         }
         if (span_is(name, "content-length") &&
             (++lengths > 1 ||
-             !digits_read(value.at, value.size, LENGTH_DIGITS, &request->body_bytes))) {
+             !digits_read(value.bytes, value.size, LENGTH_DIGITS, &request->body_bytes))) {
             return "the Content-Length is missing or ambiguous";
         }
     }
@@ -392,7 +383,7 @@ static const char *read_target(const struct head *head, struct request *request)
     if (!request->tunnel && !split_uri(head->uri, &authority, &path)) {
         return "not a request to a proxy: CONNECT host:port or METHOD http://host/path";
     }
-    if (!target_read(authority.at, authority.size, &request->target)) {
+    if (!target_read(authority.bytes, authority.size, &request->target)) {
         return "neither a host name nor an address in its usual form";
     }
     if (request->target.port == 0) {
@@ -421,14 +412,14 @@ enum request_result request_read(const char *bytes, size_t size, struct request 
         *ret_why = "a malformed request";
         return REQUEST_BAD;
     }
-    if (strncmp(head.version.at, "HTTP/1.", VERSION_BYTES - 1) != 0 ||
-        (head.version.at[7] != '0' && head.version.at[7] != '1')) {
+    if (strncmp(head.version.bytes, "HTTP/1.", VERSION_BYTES - 1) != 0 ||
+        (head.version.bytes[7] != '0' && head.version.bytes[7] != '1')) {
         *ret_status = 505;
         *ret_why = "only HTTP/1.1 and HTTP/1.0 are supported";
         return REQUEST_BAD;
     }
     request.tunnel = head.method.size == strlen("CONNECT") &&
-                     memcmp(head.method.at, "CONNECT", head.method.size) == 0;
+                     memcmp(head.method.bytes, "CONNECT", head.method.size) == 0;
     request.traces = span_is(head.method, "TRACE");
     *ret_why = read_target(&head, &request);
     *ret_why = *ret_why ? *ret_why : read_fields(&head, &request, ret_status);
@@ -450,12 +441,12 @@ static bool is_named_by_connection(const struct head *head, struct span name)
     while (next_field(&lines, &field, &value, &bad)) {
         while (span_is(field, "connection") && value.size) {
             struct span option = value;
-            const char *comma = memchr(value.at, ',', value.size);
-            option.size = comma ? (size_t)(comma - value.at) : value.size;
-            value.at += option.size + (comma != NULL);
+            const char *comma = memchr(value.bytes, ',', value.size);
+            option.size = comma ? (size_t)(comma - value.bytes) : value.size;
+            value.bytes += option.size + (comma != NULL);
             value.size -= option.size + (comma != NULL);
             option = trimmed(option);
-            if (option.size == name.size && strncasecmp(option.at, name.at, name.size) == 0) {
+            if (option.size == name.size && strncasecmp(option.bytes, name.bytes, name.size) == 0) {
                 return true;
             }
         }
@@ -472,7 +463,7 @@ static bool is_for_the_proxy(const struct head *head, struct span name)
             return true;
         }
     }
-    return (name.size > 6 && strncasecmp(name.at, "proxy-", 6) == 0) ||
+    return (name.size > 6 && strncasecmp(name.bytes, "proxy-", 6) == 0) ||
            (!span_is(name, "content-length") && is_named_by_connection(head, name));
 }
 
@@ -487,7 +478,7 @@ static void put(struct writer *writer, struct span span)
         writer->left = 0;
         return;
     }
-    memcpy(writer->at, span.at, span.size);
+    memcpy(writer->at, span.bytes, span.size);
     writer->at += span.size;
     writer->left -= span.size;
 }
@@ -537,7 +528,7 @@ size_t request_write_head(const struct request *request, const char *bytes, cons
     if (login) {
         put(&writer, authority);
     }
-    put_text(&writer, path.size && path.at[0] == '/' ? "" : "/");
+    put_text(&writer, path.size && path.bytes[0] == '/' ? "" : "/");
     put(&writer, path);
     put_text(&writer, " ");
     put(&writer, head.version);

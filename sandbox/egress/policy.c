@@ -7,6 +7,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/parse.h"
+
 enum { LABEL_MOST = 63, PORT_DIGITS = 5 };
 
 static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
@@ -39,7 +41,8 @@ bool address_read(const char *text, struct egress_address *ret_address)
     return inet_pton(AF_INET6, text, ret_address->bytes) == 1;
 }
 
-const char *address_print(const struct egress_address *address, char text[ADDRESS_TEXT_BYTES])
+static const char *address_print(const struct egress_address *address,
+                                 char text[ADDRESS_TEXT_BYTES])
 {
     bool v4 = address_is_v4(address);
     const char *printed = inet_ntop(v4 ? AF_INET : AF_INET6, address->bytes + (v4 ? 12 : 0), text,
@@ -157,22 +160,11 @@ const char *name_error(const char *host)
     return NULL;
 }
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
 /* The character in lower case, or NUL if no name may contain it. */
 static char name_char(char c)
 {
-    if (c >= 'A' && c <= 'Z') {
-        return (char)(c - 'A' + 'a');
-    }
-    bool ours = (c >= 'a' && c <= 'z') || is_digit(c) || c == '-' || c == '_' || c == '.';
-    if (!ours) {
-        return '\0';
-    }
-    return c;
+    bool ours = parse_is_alnum(c) || c == '-' || c == '_' || c == '.';
+    return ours ? parse_lower(c) : '\0';
 }
 
 /* Checks the labels' lengths. A last label that begins with a digit would be a number to some
@@ -186,7 +178,7 @@ static bool labels_are_valid(const char *host)
             return false;
         }
         if (!label[size]) {
-            return !is_digit(label[0]);
+            return !parse_is_digit(label[0]);
         }
         label += size + 1;
     }
@@ -228,7 +220,7 @@ bool digits_read(const char *text, size_t size, size_t most, uint64_t *ret_value
     uint64_t value = 0;
     bool valid = size > 0 && size <= most;
     for (size_t i = 0; valid && i < size; i++) {
-        valid = is_digit(text[i]);
+        valid = parse_is_digit(text[i]);
         value = value * 10 + (uint64_t)(text[i] - '0');
     }
     *ret_value = valid ? value : 0;

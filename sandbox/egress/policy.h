@@ -16,8 +16,6 @@ bool address_equal(const struct egress_address *a, const struct egress_address *
 /* Reads "192.0.2.1" or any form of "2001:db8::1". Of IPv4 it accepts only the plain decimal
  * spelling: programs disagree on octal and hexadecimal numbers. */
 bool address_read(const char *text, struct egress_address *ret_address);
-const char *address_print(const struct egress_address *address, char text[ADDRESS_TEXT_BYTES]);
-
 /* NULL for a public address, else its kind: "a private address", … */
 const char *address_error(const struct egress_address *address);
 

@@ -190,6 +190,13 @@ static const char *why_writes_are_unseen(void)
                             : NULL;
 }
 
+/* Whether this process has the capabilities to map ids other than its own. */
+static bool idmap_may_give(void)
+{
+    static const cap_value_t needed[] = {CAP_SETUID, CAP_SETGID};
+    return idmap_has_capabilities(needed, sizeof needed / sizeof *needed);
+}
+
 void host_facts_read(const struct box_spec *spec, struct host_facts *ret_facts)
 {
     *ret_facts = (struct host_facts){
@@ -253,12 +260,6 @@ bool idmap_has_capabilities(const cap_value_t *needed, size_t count)
     }
     (void)cap_free(own);
     return has;
-}
-
-bool idmap_may_give(void)
-{
-    static const cap_value_t needed[] = {CAP_SETUID, CAP_SETGID};
-    return idmap_has_capabilities(needed, sizeof needed / sizeof *needed);
 }
 
 int idmap_write(pid_t pid, const struct idmap *idmap)

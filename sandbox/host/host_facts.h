@@ -89,8 +89,6 @@ void host_facts_read(const struct box_spec *spec, struct host_facts *ret_facts);
 bool idmap_covers(uid_t id);
 /* Whether all of these are effective in this process. */
 bool idmap_has_capabilities(const cap_value_t *needed, size_t count);
-/* Whether this process has the capabilities to map ids other than its own. */
-bool idmap_may_give(void);
 
 struct idmap {
     uid_t disk_uid; /* owner of a file on disk */

@@ -181,6 +181,18 @@ struct own_places {
     char texts[2][PATH_MAX];
 };
 
+/* The package directory's path, whether it exists or not. 0 or -errno */
+static int cache_path(const struct box_spec *spec, char path[PATH_MAX], struct fail *ret_fail)
+{
+    char parent[PATH_MAX] = "";
+    const char *name = NULL;
+    int r = cache_place(spec, parent, &name, ret_fail);
+    if (r == 0 && snprintf(path, PATH_MAX, "%s/%s", parent[1] ? parent : "", name) >= PATH_MAX) {
+        r = fail_set(ret_fail, ENAMETOOLONG, "the cache directory");
+    }
+    return r;
+}
+
 static void find_own_places(const struct box_spec *spec, const struct box_mounts_wanted *wanted,
                             struct own_places *ret_places)
 {
@@ -540,17 +552,6 @@ int cache_place(const struct box_spec *spec, char parent[PATH_MAX], const char *
     }
     return size >= 0 && size < PATH_MAX ? 0
                                         : fail_set(ret_fail, ENAMETOOLONG, "the cache directory");
-}
-
-int cache_path(const struct box_spec *spec, char path[PATH_MAX], struct fail *ret_fail)
-{
-    char parent[PATH_MAX] = "";
-    const char *name = NULL;
-    int r = cache_place(spec, parent, &name, ret_fail);
-    if (r == 0 && snprintf(path, PATH_MAX, "%s/%s", parent[1] ? parent : "", name) >= PATH_MAX) {
-        r = fail_set(ret_fail, ENAMETOOLONG, "the cache directory");
-    }
-    return r;
 }
 
 /* Whether --record or --keep can be where the user says: see mounts.h. */

@@ -85,9 +85,6 @@ bool box_mount_is_text(const char *text);
 
 /* The package directories of all servers. */
 
-/* The package directory's path, whether it exists or not. 0 or -errno */
-int cache_path(const struct box_spec *spec, char path[PATH_MAX], struct fail *ret_fail);
-
 /* The same in two parts, by the user's setting or the environment's: a parent directory, which need
  * not exist yet, and the name in it. 0 or -errno, with ret_fail */
 int cache_place(const struct box_spec *spec, char parent[PATH_MAX], const char **ret_name,

@@ -722,7 +722,7 @@ enum { WELL_KNOWN = sizeof well_known / sizeof *well_known, PIP = WELL_KNOWN - 1
 static int normal(char c)
 {
     bool separates = c == '-' || c == '_' || c == '.';
-    return separates ? '-' : c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c;
+    return separates ? '-' : parse_lower(c);
 }
 
 /* Whether text[0 … size) equals name, except for case and separators. */

@@ -399,7 +399,7 @@ static pid_t inner_pid(const char *status)
     const char *end = line ? strchr(line + 1, '\n') : NULL;
     uint64_t pid = 0;
     const char *rest = NULL;
-    while (end && end[-1] >= '0' && end[-1] <= '9') {
+    while (end && parse_is_digit(end[-1])) {
         end--;
     }
     return end && parse_digits(end, &pid, &rest) == 0 && pid <= INT32_MAX ? (pid_t)pid : 0;

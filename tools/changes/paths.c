@@ -20,13 +20,13 @@
 enum { FILE_MOST = 65536, RULES_MOST = 4000, DEPTH_MOST = 200, STEPS_MOST = 100000000 };
 
 /* Components of a path or of a pattern for one, a NUL behind each. */
-struct span {
+struct parts {
     const char *at;
     const char *end;
 };
 
 struct rule {
-    struct span pattern;
+    struct parts pattern;
     bool negated;
     bool is_directory; /* it matches nothing else */
     bool is_name;      /* it has no slash: matches the last component at any depth */
@@ -63,17 +63,17 @@ static bool is_like(struct ignored *ignored, const char *pattern, const char *na
 }
 
 /* Makes it what is behind the first component; returns whether there is something. */
-static bool next(struct span *path)
+static bool next(struct parts *path)
 {
     path->at += strlen(path->at) + 1;
     return path->at < path->end;
 }
 
 /* The same of whole paths. "**" is any number of components; at the end, at least one. */
-static bool is_path_like(struct ignored *ignored, struct span pattern, struct span path)
+static bool is_path_like(struct ignored *ignored, struct parts pattern, struct parts path)
 {
-    struct span star = {};
-    struct span back = {};
+    struct parts star = {};
+    struct parts back = {};
     bool has_pattern = true;
     for (bool has_path = true; has_path;) {
         if (has_pattern && strcmp(pattern.at, "**") == 0) {
@@ -99,7 +99,7 @@ static bool is_path_like(struct ignored *ignored, struct span pattern, struct sp
 
 /* --- files --- */
 
-static bool take_rule(struct span line, struct rule *ret)
+static bool take_rule(struct parts line, struct rule *ret)
 {
     if (line.at < line.end && line.end[-1] == '\r') {
         line.end--;
@@ -132,7 +132,7 @@ static void split(char *path, size_t size)
 static void take_rules(struct ignored *ignored, struct level *level, size_t size)
 {
     static const char mark[] = "\xEF\xBB\xBF";
-    struct span rest = {level->text, level->text + size};
+    struct parts rest = {level->text, level->text + size};
     size_t lines = 1;
     for (const char *at = rest.at; (at = memchr(at, '\n', (size_t)(rest.end - at))); at++) {
         lines++;
@@ -141,7 +141,7 @@ static void take_rules(struct ignored *ignored, struct level *level, size_t size
     rest.at += size >= 3 && memcmp(rest.at, mark, 3) == 0 ? 3 : 0;
     while (level->rules && rest.at < rest.end) {
         const char *end = memchr(rest.at, '\n', (size_t)(rest.end - rest.at));
-        struct span line = {rest.at, end ? end : rest.end};
+        struct parts line = {rest.at, end ? end : rest.end};
         rest.at = line.end + (end != NULL);
         struct rule *rule = &level->rules[level->count];
         if (take_rule(line, rule)) {
@@ -189,7 +189,7 @@ static bool is_ignored(struct ignored *ignored, size_t size, bool is_directory)
     const char *name = slash ? slash + 1 : path;
     for (size_t i = ignored->depth; i-- > 0;) {
         const struct level *level = &ignored->levels[i];
-        const struct span below = {path + level->size + (level->size > 0), path + size};
+        const struct parts below = {path + level->size + (level->size > 0), path + size};
         for (size_t k = level->count; k-- > 0;) {
             const struct rule *rule = &level->rules[k];
             if ((is_directory || !rule->is_directory) &&

@@ -150,6 +150,15 @@ static size_t find_move(struct lines *lines, struct sides *sides, size_t first)
     return 0;
 }
 
+/* Whether the change is applied only if a path is named. *ret: which, and why. */
+static bool changes_is_refused(const struct changes_view *view, const struct change_record *record,
+                               struct refused *ret)
+{
+    return view->rules &&
+           refused_find(view->rules, record->path, record->flags & CHANGE_BARE,
+                        (const char *const *)view->paths->at, view->paths->count, ret);
+}
+
 /* Appends a line for each directory that was moved as a whole, and marks its records with
  * CHANGE_MOVED. */
 static int changes_text_moves(const struct changes_view *view, struct lines *lines)
@@ -238,14 +247,6 @@ static void append_what(struct buf *out, const struct change_record *record)
     } else if (record->added || record->removed) {
         buf_appendf(out, " +%u -%u", record->added, record->removed);
     }
-}
-
-bool changes_is_refused(const struct changes_view *view, const struct change_record *record,
-                        struct refused *ret)
-{
-    return view->rules &&
-           refused_find(view->rules, record->path, record->flags & CHANGE_BARE,
-                        (const char *const *)view->paths->at, view->paths->count, ret);
 }
 
 static void append_facts(struct buf *out, const struct change_record *record)

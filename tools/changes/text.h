@@ -24,10 +24,6 @@ struct changes_view {
 /* Whether a record is at path or in it. arg: const struct changes_view. */
 bool changes_view_have(const void *arg, const char *path);
 
-/* Whether the change is applied only if a path is named. *ret: which, and why. */
-bool changes_is_refused(const struct changes_view *view, const struct change_record *record,
-                        struct refused *ret);
-
 /* One line for each change, or for each directory that was moved, and how many there are. */
 int changes_text_list(const struct changes_view *view, struct buf *out);
 

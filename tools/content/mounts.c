@@ -1,6 +1,5 @@
 #include "tools/content/mounts.h"
 
-#include <ctype.h>
 #include <linux/limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -178,9 +177,8 @@ static const char *find_below(const char *text, const char *directory)
     size_t size = strlen(directory);
     const char *at = text;
     while ((at = strstr(at, directory))) {
-        bool begins = at == text || !(isalnum((unsigned char)at[-1]) || strchr("/._-", at[-1]));
-        if (begins &&
-            !(isalnum((unsigned char)at[size]) || (at[size] && strchr("._-", at[size])))) {
+        bool begins = at == text || !(parse_is_alnum(at[-1]) || strchr("/._-", at[-1]));
+        if (begins && !(parse_is_alnum(at[size]) || (at[size] && strchr("._-", at[size])))) {
             return at;
         }
         at += size;
@@ -238,8 +236,7 @@ bool data_guess(const struct box_spec *spec, const char *path, char *out, size_t
 /* unreserved of RFC 3986 section 2.3, and the separator of a path's segments. */
 static bool is_plain(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           (c && strchr("-._~/", c));
+    return parse_is_alnum(c) || (c && strchr("-._~/", c));
 }
 
 json_t *resource_uri(const char *path)

@@ -16,6 +16,7 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/own.h"
+#include "base/parse.h"
 #include "base/word.h"
 #include "schema/schema.h"
 #include "tools/box/tool.h"
@@ -33,7 +34,7 @@ static bool is_of_windows(const char *path)
 /* The same as Linux has it in Windows, where WSL mounts the drives. */
 static void as_in_wsl(const char *path, char out[LIMIT_PATH_BYTES])
 {
-    (void)snprintf(out, LIMIT_PATH_BYTES, "/mnt/%c%s", tolower((unsigned char)path[0]), path + 2);
+    (void)snprintf(out, LIMIT_PATH_BYTES, "/mnt/%c%s", parse_lower(path[0]), path + 2);
     for (char *at = out; (at = strchr(at, '\\'));) {
         *at = '/';
     }

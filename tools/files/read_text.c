@@ -269,8 +269,7 @@ int embedding_decode(const char *bytes, size_t size, struct buf *out)
     while ((at = memmem(at, (size_t)(end - at), mark, sizeof mark - 1))) {
         at += sizeof mark - 1;
         size_t run = 0;
-        while (at + run < end && (isalnum((unsigned char)at[run]) || strchr("+/=", at[run])) &&
-               at[run]) {
+        while (at + run < end && (parse_is_alnum(at[run]) || strchr("+/=", at[run])) && at[run]) {
             run++;
         }
         if (run > SHOWN) {

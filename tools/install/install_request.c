@@ -14,13 +14,9 @@
 #include "base/word.h"
 #include "sandbox/sandbox.h"
 
-/* ctype(3) depends on the locale, and is not defined for bytes of UTF-8. */
-static bool is_word(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-}
-
-char *requirement_normalise(const char *name, size_t size, char *out, size_t out_size)
+/* A distribution's name in the form for comparisons: lower case, one "-" for each run of "-", "_"
+ * and "." (PEP 503). Other characters stay. Cut to fit out. Returns out. */
+static char *requirement_normalise(const char *name, size_t size, char *out, size_t out_size)
 {
     size_t length = 0;
     for (size_t i = 0; i < size && length + 1 < out_size; i++) {
@@ -30,10 +26,8 @@ char *requirement_normalise(const char *name, size_t size, char *out, size_t out
                 continue;
             }
             c = '-';
-        } else if (c >= 'A' && c <= 'Z') {
-            c = (char)(c - 'A' + 'a');
         }
-        out[length++] = c;
+        out[length++] = parse_lower(c);
     }
     out[length] = '\0';
     return out;
@@ -110,7 +104,7 @@ static const char *common_mistake(const char *requirement, const char *at)
     if (*at == '=') {
         return "has one \"=\"; a version is written name==1.2";
     }
-    if (is_word(*at) || *at == ',') {
+    if (parse_is_alnum(*at) || *at == ',') {
         return "contains more than one name; send each as a separate item";
     }
     return NULL;

@@ -53,10 +53,6 @@ const char *requirement_check(const char *requirement, size_t size,
  * install smaller. Returns out. */
 const char *requirement_show(const char *requirement, char out[REQUIREMENT_BYTES]);
 
-/* A distribution's name in the form for comparisons: lower case, one "-" for each run of "-", "_"
- * and "." (PEP 503). Other characters stay. Cut to fit out. Returns out. */
-char *requirement_normalise(const char *name, size_t size, char *out, size_t out_size);
-
 /* Which distributions may be installed: those that no --deny-package pattern matches and, if
  * there are --allow-package patterns, that one of them matches. fnmatch(3) on normalised names
  * (PEP 503). */

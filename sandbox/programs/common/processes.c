@@ -14,6 +14,7 @@
 
 #include "base/fd.h"
 #include "base/own.h"
+#include "base/parse.h"
 #include "sandbox/checkpoint_policy.h"
 #include "sandbox/programs/common/memory.h"
 #include "sandbox/protocol/init_protocol.h"
@@ -64,7 +65,7 @@ static rlim_t limit_in(const char *limits, const char *name, unsigned column)
         at += strcspn(at, " \n");
     }
     at += strspn(at, " ");
-    return *at >= '0' && *at <= '9' ? strtoul(at, NULL, 10) : RLIM_INFINITY;
+    return parse_is_digit(*at) ? strtoul(at, NULL, 10) : RLIM_INFINITY;
 }
 
 /* prlimit(2) refuses a guest with a separate uid: it checks the real ids. */

@@ -100,6 +100,14 @@ bool caller_has_space(const struct notify_call *call)
     return count < limit.rlim_cur;
 }
 
+/* The process of a thread; 0: there is none. */
+static pid_t caller_process(pid_t tid)
+{
+    char text[512]; /* the fourth line has it, proc(5) */
+    size_t size = read_proc(tid, "status", text, sizeof text);
+    return size > 0 ? (pid_t)parse_field(text, "Tgid:", 0) : 0;
+}
+
 int caller_own_descriptor(const struct notify_call *call, const char *path)
 {
     static const char *const roots[] = {"/proc/self/fd/", "/proc/thread-self/fd/", "/dev/fd/"};
@@ -140,13 +148,6 @@ int caller_open(const struct notify_call *call, int dir_number, const char *path
     return fd_open_named(path[0] == '/' ? AT_FDCWD : dir_fd, path,
                          O_PATH | (nofollow ? O_NOFOLLOW : 0),
                          /* mode= */ 0);
-}
-
-pid_t caller_process(pid_t tid)
-{
-    char text[512]; /* the fourth line has it, proc(5) */
-    size_t size = read_proc(tid, "status", text, sizeof text);
-    return size > 0 ? (pid_t)parse_field(text, "Tgid:", 0) : 0;
 }
 
 const char *held_name(int object_fd, char name[HELD_NAME])

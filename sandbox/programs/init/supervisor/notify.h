@@ -155,8 +155,6 @@ int caller_open(const struct notify_call *call, int dir_number, const char *path
 /* Whether it may have another descriptor, or that is not known. Where numbers above its limit are
  * taken too, it may all the same, and this says no. */
 bool caller_has_space(const struct notify_call *call);
-/* The process of a thread; 0: there is none. */
-pid_t caller_process(pid_t tid);
 
 /* Whether the object is a place or in one: by its current position, whatever it was when opened. */
 bool notify_is_in_place(const struct notify *notify, int object_fd);
