@@ -124,7 +124,7 @@ def parse(text, name, flags):
 
 def compile_cell(text, name, flags):
     """(code objects to evaluate in order, future flags from then on, whether the last one has the cell's value, the
-    statements: None of long code and of notebook syntax)."""
+    statements: None of long code)."""
     tree = parse(text, name, flags)
     try:
         return codes_of(tree, text, name, flags)
@@ -136,7 +136,7 @@ def compile_cell(text, name, flags):
 
 def codes_of(tree, text, name, flags):
     body = tree.body
-    statements = None if len(text) > KEPT_MAX or hasattr(tree, "wanted") else list(body)
+    statements = None if len(text) > KEPT_MAX else list(body)
     if not body:
         return (), flags, False, statements
     last = body.pop() if type(body[-1]) is _ast.Expr else None
