@@ -147,8 +147,7 @@ class Cell:
 
     def was_there(self, alias, module):
         """Whether an import of it has bound nothing new, so that no module's code ran either."""
-        name = alias.asname or alias.name
-        value = self.namespace.get(name)
+        value = self.namespace.get(name := alias.asname or alias.name)
         if module is not None:
             return name[0] != "_" and type(value) in CALLABLE and module_of(value) == module.partition(".")[0]
         return alias.name in MODULES or type(value) is MODULE and name[0] != "_" and name not in self.modules
@@ -205,15 +204,13 @@ class Cell:
         at, (_, value) = type(node), self.found(node)
         if at is _ast.Constant:
             return type(node.value)
-        if at is _ast.JoinedStr:
+        if at is _ast.JoinedStr or at is _ast.Subscript and self.kind(node.value) is str:
             return str
         if type(value) is type and module_of(value) in ("datetime", "pathlib"):
             return value
         if at is _ast.Name:
             known = node.id in self.namespace and node.id not in self.loose
             return str if node.id in self.texts else type(self.namespace[node.id]) if known else None
-        if at is _ast.Subscript:
-            return str if self.kind(node.value) is str else None
         if at is _ast.BinOp and type(node.op) is _ast.Div or at is _ast.Attribute and node.attr == "parent":
             kind = self.kind(node.left if at is _ast.BinOp else node.value)
             return kind if module_of(kind) == "pathlib" else None

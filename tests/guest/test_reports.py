@@ -128,6 +128,10 @@ class Reports(GuestCase):
                     reply = self.session.run(fill if between else spoil + "\n" + fill)
                     self.assertEqual((reply.status, len(reply.out), len(reply.err)), ("ok", size, 1_000_001), (spoil, between, fill))
 
+    def test_the_pipes_have_no_other_descriptors(self):
+        self.run_ok("import os, subprocess\nos.closerange(66, 68); print(1)")
+        self.assertEqual(self.run_ok("print(2)\ncode = subprocess.call('echo 3', shell=True)").out, "2\n3\n")
+
     def test_what_threads_write_between_cells(self):
         self.run_ok("import threading\ngo, done = threading.Event(), threading.Event()\n"
                     "def late():\n    go.wait()\n    print('late')\n    done.set()\nthreading.Thread(target=late, daemon=True).start()\n"
