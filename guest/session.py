@@ -18,7 +18,7 @@ except ImportError:  # a trimmed Python
     resource = None
 
 ALL_SIGNALS = _signal.valid_signals()
-UNWATCHED = (int, float, bool, str, bytes, type(None))  # types without finalizers
+UNWATCHED = frozenset(map(id, (int, float, bool, str, bytes, type(None))))  # types without finalizers
 WARM_UP = "<warm_up>"
 # Uses no name that the code could have replaced; its value is None. What compiles more writes to more pages of each checkpoint.
 WARM_UP_CODE = b"None"
@@ -378,7 +378,7 @@ class Session:
             return
         last = [BUILTINS.get("_")]
         BUILTINS["_"] = value
-        if type(last[0]) not in UNWATCHED:
+        if id(type(last[0])) not in UNWATCHED:
             enter(load("stack").free, self, last)
         if type(value) is int and -(10**18) < value < 10**18 or type(value) is bool:
             result += ("value", repr(value), "json", as_json.text_of(value))
