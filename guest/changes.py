@@ -27,9 +27,11 @@ except ImportError:  # a trimmed Python
 NAMES_MAX = 20000
 REPORTED_MAX = 20
 LIGHT = 500  # names: a report is so cheap that a warm-up can afford one
-FILES = frozenset((_io.TextIOWrapper, _io.BufferedWriter, _io.BufferedRandom))
-WEAK_AT = vars(type)["__weakrefoffset__"].__get__  # 0: a type has none; a metaclass may say another thing
-PLAIN, PLAIN_MOST = (int, float, complex, str, bytes), 1000
+# What a type says of itself, whatever a metaclass of the code's says; types are compared by id, as it may have == and hash() too.
+WEAK_AT, NAME_OF, MODULE_OF = (vars(type)[name].__get__ for name in ("__weakrefoffset__", "__name__", "__module__"))  # 0: has none
+FILES = frozenset(map(id, (_io.TextIOWrapper, _io.BufferedWriter, _io.BufferedRandom)))
+PLAIN, PLAIN_MOST = frozenset(map(id, (int, float, complex, str, bytes))), 1000
+SIZED = frozenset(map(id, (list, dict, set, tuple, frozenset, str, bytes, bytearray)))
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 TOUCHED_MAX = 1000
 LISTENS = b"0A"  # TCP_LISTEN
@@ -56,7 +58,7 @@ def flush(namespace):
     """What code has written into a file that it left open is there for others, and at the end of the server. Calls no
     code of the user's, and waits for no reader."""
     for file in list(namespace.values()):
-        if type(file) not in FILES:
+        if id(type(file)) not in FILES:
             continue
         try:
             buffer = file.buffer if type(file) is _io.TextIOWrapper else file
@@ -133,7 +135,7 @@ def hold(codes, namespace):
     for name in (name for code in codes for name in code.co_names if name in namespace):
         value = namespace[name]
         kind = type(value)
-        if kind in PLAIN and sys.getsizeof(value) < PLAIN_MOST:
+        if id(kind) in PLAIN and sys.getsizeof(value) < PLAIN_MOST:
             held[name] = value
         elif WEAK_AT(kind):
             held[name] = ref(value)
@@ -187,18 +189,17 @@ VERSION_FIELD = version_field()
 
 def kind_of(value):
     kind = type(value)
-    name = kind.__name__
-    if kind in (list, dict, set, tuple, frozenset, str, bytes, bytearray):
+    name, module = NAME_OF(kind), MODULE_OF(kind)
+    if id(kind) in SIZED:
         return "%s %d" % (name, len(value))
-    if kind.__module__ == "builtins":
+    if type(module) is str and module == "builtins":
         return name
-    if hasattr(kind, "shape"):
-        try:
-            shape = value.shape
-            if isinstance(shape, tuple) and shape:
-                return "%s %s" % (name, "x".join(map(str, shape[:6])))
-        except Exception:
-            pass
+    try:
+        shape = value.shape if hasattr(kind, "shape") else ()
+        if isinstance(shape, tuple) and shape:
+            return "%s %s" % (name, "x".join(map(str, shape[:6])))
+    except BaseException:
+        pass
     return name[:60]
 
 

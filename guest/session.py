@@ -18,7 +18,7 @@ except ImportError:  # a trimmed Python
     resource = None
 
 ALL_SIGNALS = _signal.valid_signals()
-UNWATCHED = (int, float, bool, str, bytes, type(None))  # types without finalizers
+UNWATCHED = frozenset(map(id, (int, float, bool, str, bytes, type(None))))  # types without finalizers
 WARM_UP = "<warm_up>"
 # Uses no name that the code could have replaced; its value is None. What compiles more writes to more pages of each checkpoint.
 WARM_UP_CODE = b"None"
@@ -290,7 +290,7 @@ class Session:
             changed = self.guard(result, "the changes", changes.report, self, result, started)
         if not warm_up:
             self.guard(result, "edited modules", edited.report, self, result)
-            self.guard(result, "what the code does", language.report, self, result)
+            self.guard(result, "what the code does", load("looks").report, self, result)
         self.statements = None
         if self.images is not None or self.saved_images or changed:
             self.guard(result, "the images", enter, self.report_images, result, changed or ())
@@ -377,7 +377,7 @@ class Session:
             return
         last = [BUILTINS.get("_")]
         BUILTINS["_"] = value
-        if type(last[0]) not in UNWATCHED:
+        if id(type(last[0])) not in UNWATCHED:
             enter(load("watch").free, self, last)
         if type(value) is int and -(10**18) < value < 10**18 or type(value) is bool:
             result += ("value", repr(value), "json", as_json.text_of(value))

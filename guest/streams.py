@@ -60,7 +60,10 @@ def unblock():
     """A child that made its stdout or stderr non-blocking has made ours so: they are one open file (fcntl(2), F_SETFL), and
     what the pipe has no space for would be lost."""
     for fd in SPARES.values():
-        os.set_blocking(fd, True)
+        try:
+            os.set_blocking(fd, True)
+        except OSError:
+            pass  # the code has closed it
 
 
 class Lines(BufferedWriter):

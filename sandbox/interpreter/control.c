@@ -449,9 +449,9 @@ static bool hold(struct split *split, char byte)
 
 void split_flush(struct split *split, split_fn fn, void *arg)
 {
-    if (split->held_size > 0) {
-        size_t size = split->held_size;
-        split->held_size = 0;
+    size_t size = split->held_size;
+    split->held_size = split->left = 0;
+    if (size > 0) {
         fn(arg, BOX_STDOUT, (const char *)split->held, size);
     }
 }

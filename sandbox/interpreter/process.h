@@ -191,7 +191,9 @@ typedef void (*split_fn)(void *arg, enum box_stream stream, const char *bytes, s
 /* Calls fn for each part of one stream. */
 void split_feed(struct split *split, const char *bytes, size_t size, split_fn fn, void *arg);
 
-/* No more data at this moment: held bytes were output. A frame's rest may still come. */
+/* All that was in the pipe has been read: held bytes were output. A frame is one write of at most
+ * PIPE_BUF, which pipe(7) never tears, so one without its end was forged, and what comes next is no
+ * part of it. */
 void split_flush(struct split *split, split_fn fn, void *arg);
 
 /* What box.c needs of the interpreters in a sandbox: the zygote, and the sessions forked from

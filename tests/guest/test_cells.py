@@ -7,6 +7,46 @@ from base import GuestCase, each_python
 
 
 class Cells(GuestCase):
+    SETUP = ("import collections, csv, datetime, glob, json, logging, os, pathlib, re, time; from pathlib import Path\n"
+             "open('f', 'w').write('{\"k\": 1}'); n = [1]; d = {'a': 1, 'n': n}; s = 'text'; p = Path('f'); name = 'f'; x = 'mine'\n"
+             "class Own(dict):\n    def get(self, *_): n.append(0)\n    upper = read_text = mean = load = get\nown = Own(); made = [own]\n"
+             "def fn(*_): n.append(0)\n")
+
+    def looks(self, code):
+        return "looks" in self.session.run(code).fields
+
+    def test_code_that_only_looks(self):
+        self.run_ok(self.SETUP)
+        for code in ("json.load(open('f'))", "print(json.load(open(name))['k'])", "p.read_text()", "print(Path('f').read_text().split()[0].upper())",
+                     "(Path('.') / 'f').exists(), p.resolve().parent.is_dir()", "with open('f') as fh: print(fh.read())",
+                     "with open(p) as fh:\n    for line in fh:\n        print(line.strip())", "with open('f') as fh: print(json.load(fh))",
+                     "list(csv.reader(open('f')))", "d.get('a')", "d['a'], n.index(1), n.count(1)", "for item in n: print(item)",
+                     "for key, value in d.items():\n    if value: print(key)\n    else: continue", "'a'.upper(), s.split(), f'{s}'.strip(), str(1).zfill(3)", "help(len)",
+                     "glob.glob('*')", "os.path.join('a', name), os.getenv('HOME')", "time.time()", "collections.Counter(n)", "re.findall('.', s)",
+                     "datetime.datetime.now().strftime('%Y')", "assert n", "try:\n    print(n)\nexcept Exception as e: print(e)", "n[9]", "1 +",
+                     "!ls", "!cat f | head -3", "!wc -l f", "%pwd", "for line in open('f').readlines(): print(line.rstrip())", "print(vars(own), globals()['n'])",
+                     "import json\nfrom pathlib import Path\nprint(json.loads(Path('f').read_text()))", "import os; print(os.sep)"):
+            self.assertTrue(self.looks(code), code)
+
+    def test_code_that_may_do_more(self):
+        self.run_ok(self.SETUP + "open('mine.py', 'w').write('from json import loads; import json; json.mine = 1')\nloads = json.loads\njson.dumps = fn\ndate = datetime.date\ndate_of = [fn]")
+        for code in ("own.get('a')", "made[0].get(1)", "for one in made: one.upper()", "[s.upper() for s in made]", "d['n'].append(2)", "n.sort()", "d.update(b=1)", "d.pop('a')", "fn(2)",
+                     "json.dumps(n)", "json.loads('{}', object_hook=fn)", "with open('f', 'a') as fh: fh.write('x')", "with open('f') as fh: text = fh.read()",
+                     "with open('f') as x: print(x.read())", "for x in n: print(x)", "for d['a'] in n: print(d)", "for _hidden in n: print(n)",
+                     "try:\n    1 / 0\nexcept ZeroDivisionError as x: pass", "p.write_text('y')", "p.touch()", "Path('g').write_text('z')", "re.sub('.', fn, s)",
+                     "!echo a > f", "!cat f; rm -f g", "!touch h", "!cat {name}", "!echo $(rm -f g)", "!cat f | tee g", "files = !ls", "%time n.append(3)", "%cd .", "own.mean()", "own.read_text()",
+                     "for fh in made: fh.load()", "with open('f') as fh: print(fn(fh))", "import random; random.random()", "import string", "import os.path", "from mine import loads", "from string import capwords", "import json as _hidden", "logging.info('x')"):
+            self.assertFalse(self.looks(code), code)
+
+    def test_what_such_code_binds_is_nobodys(self):
+        self.run_ok("n = [1, 2]; open('f', 'w').close()")
+        for code in ("for i in n: print(i)", "for i in [5]: print(i)", "with open('f') as fh: print(fh.read())", "with open('f') as fh: print(fh.name)"):
+            self.assertTrue(self.looks(code), code)
+        for code, again in (("i = 900", "for i in n: print(i)"), ("fh = [7]", "with open('f') as fh: print(fh.read())"), ("n = []; i = 901", "for i in n: print(i)")):
+            self.assertFalse(self.looks(code), code)
+            self.assertEqual(self.looks(again), code[0] == "n", again)
+        self.assertFalse(self.looks("for i in [5]: print(i)"))  # the loop before has left it
+
     def test_a_cell_that_imports_nothing_calls_no_c_function_at_its_end(self):
         self.run_ok("import sys; seen = []; sys.addaudithook(lambda event, args: seen.append(event))")
         self.run_ok("x = 1")

@@ -38,6 +38,17 @@ class Reports(GuestCase):
         self.assertEqual(self.run_ok("n, t, a, i; a.x = 1").variables(), [])
         self.assertEqual(self.run_ok("import sys; sys.getrefcount(a)").value, "2", "nothing else holds it")
 
+    def test_variables_whose_types_say_what_no_type_should(self):
+        for bend in ("@property\n    def __name__(cls): raise ValueError", "@property\n    def __name__(cls): return 5", "@property\n    def __module__(cls): exit()",
+                     "__hash__ = type.__hash__\n    def __eq__(cls, other): raise ValueError", "def __hash__(cls): raise ValueError",
+                     "def __getattr__(cls, name): raise ValueError", "def __getattribute__(cls, name): exit()", "shape = property(lambda cls: 1 / 0)"):
+            self.session = self.guest.session()
+            self.run_ok("class M(type):\n    %s" % bend)
+            for code, variables in (("class Q(metaclass=M):\n    pass\nq = Q()", ["+Q M", "+q Q"]), ("a = q is Q", ["+a bool"]), ("b = 2; r = q", ["+b int", "+r Q"]),
+                                    ("print(q is r)", []), ("del q, Q, r, M", ["-M", "-Q", "-q", "-r"])):
+                reply = self.run_ok(code)
+                self.assertEqual((reply.variables(), reply.all("note")), (variables, []), (bend, code))
+
     def test_many_variables_are_counted(self):
         reply = self.run_ok("for i in range(500): globals()['n%d' % i] = i")
         self.assertEqual((len(reply.variables()), reply.vars_more), (20, "481"))
@@ -127,6 +138,10 @@ class Reports(GuestCase):
                         self.run_ok(spoil + ("\nNone" if "run" in spoil else ""))
                     reply = self.session.run(fill if between else spoil + "\n" + fill)
                     self.assertEqual((reply.status, len(reply.out), len(reply.err)), ("ok", size, 1_000_001), (spoil, between, fill))
+
+    def test_the_pipes_have_no_other_descriptors(self):
+        self.run_ok("import os, subprocess\nos.closerange(66, 68); print(1)")
+        self.assertEqual(self.run_ok("print(2)\ncode = subprocess.call('echo 3', shell=True)").out, "2\n3\n")
 
     def test_what_threads_write_between_cells(self):
         self.run_ok("import threading\ngo, done = threading.Event(), threading.Event()\n"

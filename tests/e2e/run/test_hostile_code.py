@@ -194,6 +194,13 @@ class Hostile(Case):
                       "        os.set_blocking(fd, False); os.write(fd, b'\\xff' * 70000)\n"
                       "    except OSError: pass", ("ok", *STATUS_OF_A_KILL))
 
+    def test_a_forged_head_of_stderr_ends_with_its_call(self):
+        with Server() as server:
+            self.assert_ok(server.python(r"import os, sys; os.write(1, b'\0\x1berr\0\xff\xffabc\n')"))
+            for _ in range(2):
+                text = server.python("print('warn', file=sys.stderr); print('out')").text
+                self.assertTrue(text.startswith("[stderr]\nwarn\n[stdout]\nout\n["), text)
+
     def test_reading_every_descriptor_dry(self):
         self.survives("import os\nfor fd in range(3, 64):\n    try:\n"
                       "        os.set_blocking(fd, False); os.read(fd, 70000)\n"

@@ -169,6 +169,19 @@ class Undo(Case):
                     server.python(code)
                     self.assertIn("Out: ([1], {}, '')\n", server.python("n, dict(d), open('f').read()", undo=True).text)
 
+    def test_undo_with_code_that_only_looks_is_no_step(self):
+        """The code of an undo, as of other calls: what the next one takes back is the last call that may have changed something."""
+        read = "import json\nfrom pathlib import Path\n"
+        with Server() as server:
+            self.assert_ok(server.python(read + "Path('f').write_text('1'); n = [1]"))
+            for number in (2, 3):
+                self.assert_ok(server.python(f"Path('f').write_text('{number}'); n.append({number})"))
+            for code in ("print(Path('f').read_text())", "with open('f') as f: print(f.read())", "!cat f", "for one in n: print(one)"):
+                self.assert_ok(server.python(code))
+            self.assert_prints(server.python("print(json.load(open('f')))", undo=True), "2")
+            self.assert_prints(server.python("with open('f') as f: print(f.read())", undo=True), "1")
+            self.assertIn("Out: [1]\n", server.python("n").text)
+
     def test_queries_and_what_failed_before_it_changed_anything_are_no_step(self):
         with Server() as server:
             self.assert_ok(server.python(

@@ -85,7 +85,7 @@ static void what_only_looks_like_a_head_is_output(void **)
     EXPECT(HEAD "\x09", "o" HEAD "\x09");
 }
 
-static void a_frame_without_its_end_stays_open(void **)
+static void a_frame_without_its_end_ends_with_the_data(void **)
 {
     struct received received = {.text = BUF_EMPTY, .stream = -1};
     struct split split = {};
@@ -95,9 +95,13 @@ static void a_frame_without_its_end_stays_open(void **)
                "ab",
                SPLIT_HEAD + 2, receive, &received);
     split_flush(&split, receive, &received);
-    split_feed(&split, "cdz", 3, receive, &received);
-    assert_int_equal(buf_size(&received.text), 7);
-    assert_memory_equal(buf_bytes(&received.text), "eabcdoz", 7);
+    split_feed(&split,
+               "cd" HEAD
+               "\x01\0"
+               "z",
+               2 + SPLIT_HEAD + 1, receive, &received);
+    assert_int_equal(buf_size(&received.text), 8);
+    assert_memory_equal(buf_bytes(&received.text), "eabocdez", 8);
     buf_done(&received.text);
 }
 
@@ -106,7 +110,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(frames_are_stderr_and_the_rest_is_stdout),
         cmocka_unit_test(what_only_looks_like_a_head_is_output),
-        cmocka_unit_test(a_frame_without_its_end_stays_open),
+        cmocka_unit_test(a_frame_without_its_end_ends_with_the_data),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
