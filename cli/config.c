@@ -292,8 +292,7 @@ static void add_settings(struct words *words, const struct options *server)
     } else if (setenv("SANDPIPER_SETTINGS", lines, /* overwrite= */ 1) == 0) {
         add_word(words, "settings=%s", place);
         if (plain->port != upstream->port || strcmp(plain->host, upstream->host) != 0) {
-            log_warn("config", "the proxy of %s is noted, and holds for plain http too",
-                     upstream->source);
+            log_warn("config", "%s is noted, and holds for plain http too", upstream->source);
         }
     }
 }

@@ -405,8 +405,8 @@ print(found)""").text)
 
     def test_config_says_what_its_one_line_holds_for(self):
         given = self.upstream.url()
-        for more, words in (({"HTTPS_PROXY": given}, "the proxy of HTTPS_PROXY is noted, and holds for plain http too"),
-                            ({"HTTPS_PROXY": given, "HTTP_PROXY": "http://other.example"}, "the proxy of HTTPS_PROXY is noted, and holds"),
+        for more, words in (({"HTTPS_PROXY": given}, "HTTPS_PROXY is noted, and holds for plain http too"),
+                            ({"HTTPS_PROXY": given, "HTTP_PROXY": "http://other.example"}, "HTTPS_PROXY is noted, and holds"),
                             ({"HTTP_PROXY": given}, "not noted: HTTP_PROXY is for plain http only")):
             with self.subTest(more), tempfile.TemporaryDirectory() as directory:
                 env = {"HOME": directory, "XDG_CONFIG_HOME": directory + "/settings", "PATH": os.environ["PATH"], **more}
