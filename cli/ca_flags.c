@@ -132,6 +132,7 @@ void ca_resolve(struct options *options)
     }
     if (options->ca.count > 0 && !system && options->command == COMMAND_SERVE) {
         log_warn("cli",
-                 "this machine has no bundle of certificates: only those of --ca-cert are trusted");
+                 "this machine has no bundle of certificates: only those of --ca-cert are trusted; "
+                 "a further --ca-cert can name certifi's cacert.pem");
     }
 }

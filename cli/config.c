@@ -270,10 +270,17 @@ static int check_trust(const struct config *config, struct box_spec *spec)
 static void add_settings(struct words *words, const struct options *server)
 {
     const struct egress_upstream *upstream = &server->ways.upstreams[EGRESS_HTTPS];
+    const struct egress_upstream *plain = &server->ways.upstreams[EGRESS_HTTP];
     const char *url = server->proxy.url ? NULL : getenv(upstream->source);
     const char *direct = server->proxy.direct ? "" : server->ways.direct;
     defer_free char *lines = NULL;
     char place[PATH_MAX];
+    if (!url && !server->proxy.url && plain->source[0]) {
+        log_warn("config",
+                 "the proxy of this shell is not noted: %s is for plain http only, and a "
+                 "line in the file would hold for https too",
+                 plain->source);
+    }
     if (!url || !config_file_place(place, sizeof place)) {
         return;
     }
@@ -288,6 +295,9 @@ static void add_settings(struct words *words, const struct options *server)
         lines = NULL; /* asprintf(3) leaves it undefined */
     } else if (setenv("SANDPIPER_SETTINGS", lines, /* overwrite= */ 1) == 0) {
         add_word(words, "settings=%s", place);
+        if (plain->port != upstream->port || strcmp(plain->host, upstream->host) != 0) {
+            log_warn("config", "%s is noted, and holds for plain http too", upstream->source);
+        }
     }
 }
 

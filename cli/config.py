@@ -281,21 +281,29 @@ def serve(host, asked):
     return True
 
 
+def make_private(path):
+    """Before a password is added: the new file gets the mode of this one. Through no symlink, as find_place() has resolved them."""
+    with contextlib.suppress(FileNotFoundError):
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY)
+        with contextlib.closing(os.fdopen(fd)):
+            os.fchmod(fd, 0o600)
+
+
 def keep_settings(path):
     """Notes the proxy of this shell for the server: clients pass no such variables on."""
     lines = os.environ.get("SANDPIPER_SETTINGS", "")
 
     def add(text):
-        if re.search(r"(?m)^[ \t]*(no-)?proxy[ \t]*=", text):
+        if re.search(r"(?m)^[ \t]*proxy[ \t]*=", text):
             return None, text
+        if "@" in lines:
+            make_private(place)
         return "added", text + ("\n" if text and not text.endswith("\n") else "") + lines
 
     try:
-        path, did, _ = change(path, add)
-        if did:
-            if "@" in lines:
-                os.chmod(path, 0o600)
-            print(f"the proxy of this shell is noted in {path}, as clients pass no such variables on")
+        place = find_place(path)
+        if change(place, add)[1]:
+            print(f"the proxy of this shell is noted in {place}, as clients pass no such variables on")
     except (Failure, OSError) as failure:
         say(f"config: the proxy of this shell is not noted: {getattr(failure, 'text', failure)}")
 

@@ -33,9 +33,9 @@ class Certificates(Case):
     def setUp(self):
         need_userns()
 
-    def serve(self, *flags, **variables):
+    def serve(self, *flags, stderr=None, **variables):
         env = {"HOME": "/nonexistent", "PATH": os.environ["PATH"], **variables}
-        return Server("--allow-host", "web.example", "--allow-host", "other.example", *flags, env=env)
+        return Server("--allow-host", "web.example", "--allow-host", "other.example", *flags, env=env, stderr=stderr)
 
     def output(self, server, code):
         result = server.python("import subprocess, urllib.request\n" + code)
@@ -86,6 +86,20 @@ class Certificates(Case):
                 self.assertIn("its issuer is unknown; the user can add that with --ca-cert", said)
             with Server(*flags, "--ca-cert", index.certificate) as server:
                 self.assertIn("installed plain 2.0", server.call("install_package", packages=["plain"]).text)
+
+    def test_a_machine_without_a_bundle_trusts_what_is_named(self):
+        if any(map(os.path.exists, ("/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem"))) or \
+                not os.path.isdir("/etc/ssl/certs"):
+            self.skipTest("certificates: this machine has its bundle elsewhere")
+        subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "/etc/ssl/certs"], check=True)
+        self.addCleanup(subprocess.run, ["umount", "/etc/ssl/certs"])
+        own = Authority(self.directory, "own")
+        with open(self.directory / "log", "w+") as log:
+            with self.serve("--ca-cert", str(self.ca), "--ca-cert", str(own.file), stderr=log) as server:
+                self.assertIn(egress_world.PUBLIC, self.output(server, "print(urllib.request.urlopen('https://web.example/').read())"))
+                self.assertEqual(self.output(server, "import os; print(open(os.environ['REQUESTS_CA_BUNDLE']).read().count('BEGIN'))"), "2")
+            log.seek(0)
+            self.assertIn("only those of --ca-cert are trusted; a further --ca-cert can name certifi's cacert.pem", log.read())
 
     def test_what_is_no_certificate_is_refused(self):
         der, both = self.directory / "ca.der", self.directory / "both.pem"

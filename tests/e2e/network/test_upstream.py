@@ -387,6 +387,33 @@ print(found)""").text)
             done = run_cli("doctor", "--install", "off", env={**env, "HTTPS_PROXY": ""})
             self.assertIn(b"has a password, and others may read it", done.stderr)
 
+    def test_config_makes_the_file_private_before_it_has_a_password(self):
+        given = self.upstream.url(TYPED)
+        with tempfile.TemporaryDirectory() as directory:
+            real, place = pathlib.Path(directory, "dotfiles"), pathlib.Path(directory, "settings", "sandpiper")
+            place.mkdir(parents=True)
+            real.write_text("no-proxy = .mine.example")
+            real.chmod(0o644)
+            (place / "config").symlink_to(real)
+            env = {"HOME": directory, "XDG_CONFIG_HOME": directory + "/settings", "PATH": os.environ["PATH"], "HTTPS_PROXY": given,
+                   "HTTP_PROXY": given, "NO_PROXY": ".intranet.example"}
+            done = run_cli("config", "--install", "--in-memory", "--host", "cursor", env=env)
+            self.assertEqual(real.read_text(), f"no-proxy = .mine.example\nproxy = {given}\n", done.stderr)
+            self.assertTrue((place / "config").is_symlink())
+            self.assertEqual({file.stat().st_mode & 0o777 for file in pathlib.Path(directory).glob("dotfiles*")}, {0o600})
+            self.assertNotIn(b"noted, and", done.stderr)
+
+    def test_config_says_what_its_one_line_holds_for(self):
+        given = self.upstream.url()
+        for more, words in (({"HTTPS_PROXY": given}, "HTTPS_PROXY is noted, and holds for plain http too"),
+                            ({"HTTPS_PROXY": given, "HTTP_PROXY": "http://other.example"}, "HTTPS_PROXY is noted, and holds"),
+                            ({"HTTP_PROXY": given}, "not noted: HTTP_PROXY is for plain http only")):
+            with self.subTest(more), tempfile.TemporaryDirectory() as directory:
+                env = {"HOME": directory, "XDG_CONFIG_HOME": directory + "/settings", "PATH": os.environ["PATH"], **more}
+                done = run_cli("config", "--install", "--in-memory", "--host", "cursor", env=env)
+                self.assertIn(words, done.stderr.decode())
+                self.assertEqual(pathlib.Path(directory, "settings", "sandpiper", "config").exists(), "HTTPS_PROXY" in more)
+
     def test_config_says_that_it_notes_none(self):
         given = self.upstream.url(TYPED)
         for more in ({"NO_PROXY": "a\nallow-host = b"}, {"HTTPS_PROXY": given + "/\nallow-host = b"}, {"HTTPS_PROXY": "socks5://h"}):
