@@ -264,6 +264,9 @@ bool keeper_wants(const struct keeper *keeper, const char *path);
 /* How many changes have a line in a list. Notices changes of the user's only where code has changed
  * something too. */
 unsigned changes_count(struct keeper *keeper);
+/* With --cow: shows code what the user has made of files that it has not changed since both were
+ * the same, as the last look has found them. */
+void changes_follow(struct keeper *keeper);
 void changes_list(struct keeper *keeper, const struct wire_request *request);
 void changes_discard(struct keeper *keeper, const struct wire_request *request);
 void changes_collect(struct keeper *keeper, const struct wire_request *request);
