@@ -24,6 +24,16 @@
 
 /* --- the base --- */
 
+static uint64_t *hash_key(void)
+{
+    static uint64_t key[2];
+    if (!key[0]) {
+        (void)getrandom(key, sizeof key, 0);
+        key[0] |= 1;
+    }
+    return key;
+}
+
 /* What the user's files were when each change was begun, in a file of the store: a later server
  * continues from there. Each entry is facts and a path with its NUL; of several for a path the last
  * one holds. The file is the server's own, code cannot reach it; a write that was cut short by a
@@ -115,17 +125,14 @@ void base_note(const struct keeper *keeper, const struct record *record)
     }
 }
 
-/* --- the survey --- */
-
-static uint64_t *hash_key(void)
+void base_set(const struct keeper *keeper, struct record *record, const struct apply_facts *facts)
 {
-    static uint64_t key[2];
-    if (!key[0]) {
-        (void)getrandom(key, sizeof key, 0);
-        key[0] |= 1;
-    }
-    return key;
+    record->cow.base = *facts;
+    record->cow.index_hash = git_index_hash(keeper->lower_fd, record->path, facts, hash_key());
+    base_note(keeper, record);
 }
+
+/* --- the survey --- */
 
 /* Of the content that is there now; 0: it could not be read. */
 static uint64_t hash_of(const struct keeper *keeper, const struct record *record)
@@ -142,6 +149,14 @@ static uint64_t hash_of(const struct keeper *keeper, const struct record *record
  * even if the upper directory holds a copy of it: nothing is ever removed from there, because
  * changing a layer of a mounted overlay is undefined (filesystems/overlayfs.rst of Linux). */
 
+/* `git status` of the user's changes nothing of what an index lists. */
+static bool is_same_index(const struct keeper *keeper, const struct record *record,
+                          const struct apply_facts *lower)
+{
+    return record->cow.index_hash && git_index_hash(keeper->lower_fd, record->path, lower,
+                                                    hash_key()) == record->cow.index_hash;
+}
+
 /* lower: of the user's file as it is now. */
 static void compare(struct keeper *keeper, struct record *record, const struct apply_facts *lower)
 {
@@ -149,14 +164,17 @@ static void compare(struct keeper *keeper, struct record *record, const struct a
         return;
     }
     bool is_as_begun = apply_facts_alike(&record->cow.base, lower);
+    if (!is_as_begun && !record->cow.same && is_same_index(keeper, record, lower)) {
+        is_as_begun = true;
+        base_set(keeper, record, lower);
+    }
     record->cow.compared = true;
     record->cow.compared_to = *lower;
     record->cow.differs =
         !place_same(keeper->upper_fd, &record->facts, keeper->lower_fd, lower, record->path);
     keeper->pending_known = false;
     if (!record->cow.differs && !is_as_begun) {
-        record->cow.base = *lower; /* both are the same: a change from here on is a new one */
-        base_note(keeper, record);
+        base_set(keeper, record, lower); /* both are the same: a change from here on is new */
     }
     if (!record->cow.differs || is_as_begun) {
         record->cow.same = !record->cow.differs;
@@ -548,8 +566,7 @@ static void take_theirs(struct keeper *keeper, struct record *const *list, size_
             list_record(listing, record, record->scratch.error);
         }
         if (!record->scratch.error) {
-            record->cow.base = record->cow.compared_to;
-            base_note(keeper, record);
+            base_set(keeper, record, &lower);
         }
         bool was_directory = S_ISDIR(record->facts.mode);
         states_foreign(keeper, record);
@@ -662,8 +679,8 @@ static void follow_directory(struct keeper *keeper, struct record *record)
         same = other->cow.same || !apply_path_is_below(other->path, record->path);
     }
     if (same) {
-        record->cow.base = record->cow.compared_to = lower;
-        base_note(keeper, record);
+        record->cow.compared_to = lower;
+        base_set(keeper, record, &lower);
     }
 }
 
@@ -790,11 +807,10 @@ static void take_item(struct keeper *keeper, const struct apply_item *item)
 {
     struct record *record = record_find(keeper, item->path);
     if (record && (item->status == APPLY_DONE || item->status == APPLY_SAME)) {
-        record->cow.base = item->after;
+        base_set(keeper, record, &item->after);
         record->cow.compared = false;
         record->cow.applied = item->status == APPLY_DONE;
         keeper->pending_known = false;
-        base_note(keeper, record);
     }
 }
 
