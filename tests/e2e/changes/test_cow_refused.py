@@ -177,6 +177,24 @@ class Refused(Project):
                 self.git("commit", "-qam", "gone")
         self.git("fsck", "--strict")
 
+    def test_a_committed_deletion_waits_for_no_git_directory(self):
+        """An object has the content, but a deletion is no move into one."""
+        self.repository()
+        with self.server() as server:
+            self.assert_ok(server.python("import subprocess, shutil, os; shutil.rmtree('old'); open('new', 'w').write('x')\n"
+                                         "shutil.copytree('.git', 'copy'); shutil.rmtree('copy')\n"
+                                         f"for words in (['add', '-A'], ['commit', '-qm', 'second']): subprocess.run({list(GIT)!r} + words, check=True)"))
+            text = server.call("apply_changes").text
+            self.assertNotIn("kept:", text)
+            self.assertEqual(sorted(name for name in tree(self.dir) if not name.startswith(b".git")), [b"a", b"new"])
+
+    def test_what_is_moved_into_a_git_directory_as_it_is_stays(self):
+        self.repository()
+        with self.server() as server:
+            self.assert_ok(server.python("import shutil; shutil.move('old/b', '.git/b')"))
+            self.assertIn("old/b: kept: ", server.call("apply_changes").text)
+            self.assertEqual(self.read("old/b"), "old/b\n")
+
     def test_all_dot_files_of_a_home_directory(self):
         env = {name: os.environ[name] for name in ("PATH", "ASAN_OPTIONS", "UBSAN_OPTIONS") if name in os.environ}
         with self.server(env={**env, "HOME": str(self.dir), "TMPDIR": "/tmp"}) as server:
