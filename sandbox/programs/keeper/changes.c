@@ -607,19 +607,6 @@ static bool is_untouched(const struct keeper *keeper, const struct record *recor
             hash_of(keeper, record) == record->cow.same_hash);
 }
 
-/* Whether the record is to become what the user has. */
-static bool is_behind(struct keeper *keeper, struct record *record)
-{
-    struct apply_facts lower;
-    if (!record->cow.same || !record->now ||
-        place_look(keeper->lower_fd, record->path, &lower, NULL) < 0 ||
-        apply_facts_alike(&record->cow.base, &lower)) {
-        return false;
-    }
-    compare(keeper, record, &lower);
-    return record->cow.differs && is_untouched(keeper, record);
-}
-
 /* Whether an opaque directory hides what the user has in this one. */
 static bool is_covered(const struct keeper *keeper, const struct record *record)
 {
@@ -668,51 +655,69 @@ static void follow_below(struct keeper *keeper, struct record *above, struct rec
     }
 }
 
-/* The user has put another directory in the place of one that is no change: what code changes in it
- * from here on is of that one. */
-static void follow_directory(struct keeper *keeper, struct record *record)
+enum { BEHIND = 1, REPLACED = 4 };
+
+/* What is to be done to have what the user has: BEHIND; REPLACED, they have put another directory
+ * of the same mode there, and what code changes in it from here on is of that one; or 0. */
+static unsigned mark_of(struct keeper *keeper, struct record *record)
 {
-    struct apply_facts lower = place_facts(keeper->lower_fd, record->path);
-    bool same = record->cow.same && S_ISDIR(lower.mode) && lower.inode != record->cow.base.inode;
-    struct records_at at = {};
-    for (const struct record *other = NULL; same && (other = records_next(keeper, &at));) {
-        same = other->cow.same || !apply_path_is_below(other->path, record->path);
+    struct apply_facts lower;
+    if (!record->cow.same || !record->now ||
+        place_look(keeper->lower_fd, record->path, &lower, NULL) < 0) {
+        return 0;
     }
-    if (same) {
-        record->cow.compared_to = lower;
-        base_set(keeper, record, &lower);
+    if (apply_facts_alike(&record->cow.base, &lower)) {
+        return S_ISDIR(lower.mode) && lower.inode != record->cow.base.inode ? REPLACED : 0;
     }
+    compare(keeper, record, &lower);
+    return record->cow.differs && is_untouched(keeper, record) ? BEHIND : 0;
 }
 
-static void follow_files(struct keeper *keeper)
+/* Whether nothing in a directory is a change. list: sorted, from the directory on. */
+static bool is_settled(struct record *const *list, size_t count)
 {
-    size_t count = 0;
-    bool some = false;
-    struct records_at at = {};
-    for (struct record *record = NULL; (record = records_next(keeper, &at));) {
-        record->scratch.mark = is_behind(keeper, record);
-        some = some || record->scratch.mark;
+    size_t i = 1;
+    while (i < count && apply_path_is_below(list[i]->path, list[0]->path) && list[i]->cow.same) {
+        i++;
     }
-    struct record **list = some ? records_sorted(keeper, &count) : NULL;
-    if (list) {
-        take_theirs(keeper, list, count, NULL);
+    return i == count || !apply_path_is_below(list[i]->path, list[0]->path);
+}
+
+static void follow_all(struct keeper *keeper, struct record *const *list, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        bool stays = S_ISDIR(list[i]->facts.mode) && !is_settled(list + i, count - i);
+        list[i]->scratch.mark = stays ? 0 : list[i]->scratch.mark;
+        if (list[i]->scratch.mark == REPLACED) {
+            list[i]->cow.compared_to = place_facts(keeper->lower_fd, list[i]->path);
+            base_set(keeper, list[i], &list[i]->cow.compared_to);
+        }
     }
-    free(list);
+    take_theirs(keeper, list, count, NULL);
 }
 
 void changes_follow(struct keeper *keeper)
 {
+    size_t count = 0;
+    bool some = false;
     struct records directories = {};
     struct records_at at = {};
     if (!keeper->cow || keeper->too_many) {
         return;
     }
-    follow_files(keeper);
     for (struct record *record = NULL; (record = records_next(keeper, &at));) {
-        if (S_ISDIR(record->facts.mode)) {
-            follow_directory(keeper, record);
-            (void)(is_covered(keeper, record) && array_add(&directories, record));
-        }
+        record->scratch.mark = mark_of(keeper, record);
+        some = some || record->scratch.mark;
+    }
+    struct record **list = some ? records_sorted(keeper, &count) : NULL;
+    if (list) {
+        follow_all(keeper, list, count);
+    }
+    free(list);
+    at = (struct records_at){};
+    for (struct record *record = NULL; (record = records_next(keeper, &at));) {
+        bool hides = S_ISDIR(record->facts.mode) && is_covered(keeper, record);
+        (void)(hides && array_add(&directories, record));
     }
     while (directories.count > 0) {
         follow_below(keeper, directories.list[--directories.count], &directories);

@@ -137,6 +137,20 @@ class Followed(Project):
             self.assert_ok(server.python("for name in ('d/a', 'd/b'): open(name, 'a').write('again\\n')"))
             self.apply(server, 2)
 
+    def test_a_directory_that_the_user_takes_away_with_a_change_in_it(self):
+        """What is no change goes; what is does not come back in their directory."""
+        self.put("d/a"), self.put("d/b")
+        with self.server() as server:
+            self.assert_ok(server.python("open('d/a', 'a').write('by code\\n')"))
+            self.apply(server, 1)
+            self.assert_ok(server.python("open('d/new', 'w').write('by code\\n')"))
+            shutil.rmtree(self.dir / "d")
+            self.assert_prints(server.python("import os; print(os.listdir('d'))"), "['new']")
+            self.assertEqual(self.changes(server).notes, {b"d/new": "also changed by the user"})
+            self.reason(self.apply(server, 0, 1), "d/new")
+            self.discard(server)
+            self.assert_prints(server.python("print(os.path.exists('d'))"), "False")
+
 
 if __name__ == "__main__":
     unittest.main()
