@@ -674,7 +674,7 @@ static unsigned mark_of(struct keeper *keeper, struct record *record)
 }
 
 /* Whether nothing in a directory is a change. list: sorted, from the directory on. */
-static bool is_settled(struct record *const *list, size_t count)
+static bool is_quiet_below(struct record *const *list, size_t count)
 {
     size_t i = 1;
     while (i < count && apply_path_is_below(list[i]->path, list[0]->path) && list[i]->cow.same) {
@@ -686,7 +686,7 @@ static bool is_settled(struct record *const *list, size_t count)
 static void follow_all(struct keeper *keeper, struct record *const *list, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        bool stays = S_ISDIR(list[i]->facts.mode) && !is_settled(list + i, count - i);
+        bool stays = S_ISDIR(list[i]->facts.mode) && !is_quiet_below(list + i, count - i);
         list[i]->scratch.mark = stays ? 0 : list[i]->scratch.mark;
         if (list[i]->scratch.mark == REPLACED) {
             list[i]->cow.compared_to = place_facts(keeper->lower_fd, list[i]->path);

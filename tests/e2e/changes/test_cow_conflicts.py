@@ -144,7 +144,7 @@ class Conflicts(Project):
             patch = server.call("list_changes", diff=True).text
             self.assertIn("\n-by the user\n+line 3\n", patch)
             self.assertIn("[1 change; 1 also changed by the user, which the patch would take back: a]", patch)
-            self.assertIn("a: conflict: the user changed this file after the sandbox did; list_changes with diff shows both versions; "
+            self.assertIn("a: conflict: the user has changed this file too; the diff of list_changes is against theirs, and would take that back; "
                           "discard this path to have the user's in the workspace, and make the change again there\n", server.call("apply_changes").text)
             self.discard(server, 1)
             self.assertFalse(server.call("write_file", path="a", old_text="line 25\n", new_text="by code\n").is_error)
