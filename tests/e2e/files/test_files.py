@@ -82,7 +82,7 @@ class Files(Shared):
         self.assert_refused(self.server.write("newdir/", "x"), 'newdir/ ends with "/", as a directory does')
         self.assertTrue(self.server.read("newdir").is_error)
 
-    def test_a_code_fence_around_all_of_the_content_is_taken_off(self):
+    def test_a_code_fence_that_holds_all_of_the_content_is_taken_off(self):
         note = "without the code fence around it"
         for path, content, text in (("m.py", "```python\nx = 1\n```\n", "x = 1\n"), ("n.txt", "```\n```", ""), ("n.c", "```c++\n\n  a\n```", "\n  a\n"),
                                     ("m.md", "```\nx\n```\n", None), ("two", "```\na\n```\nb\n```\nc\n```", None), ("in", "```", None),
