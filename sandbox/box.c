@@ -476,23 +476,60 @@ static int file_send(struct box *box, struct wire_request *request, const char *
     return box_ask(box, request, fn, arg);
 }
 
+/* A request to init that waits for the keeper. */
+struct file_ask {
+    struct box *box;
+    struct wire_request request;
+    init_client_fn fn;
+    void *arg;
+};
+
+static void followed(void *arg, const struct wire_reply *reply, int fds[WIRE_FDS])
+{
+    struct file_ask ask = *(struct file_ask *)arg;
+    free(arg);
+    int r =
+        reply->error == ECONNRESET ? -ECONNRESET : box_ask(ask.box, &ask.request, ask.fn, ask.arg);
+    if (r < 0) {
+        ask.fn(ask.arg, &(struct wire_reply){.error = -r}, fds);
+    }
+}
+
+/* As file_send(), once the workspace shows what the user has in DIR. */
+static int file_ask(struct box *box, const struct wire_request *request, const char *path,
+                    init_client_fn fn, void *arg)
+{
+    struct file_ask ask = {box, *request, fn, arg};
+    box_refresh_workspace(box);
+    struct file_ask *waiting =
+        box->spec->cow && box_states_exist(box) ? malloc(sizeof *waiting) : NULL;
+    if (!waiting || strlen(path) >= sizeof ask.request.path) {
+        free(waiting);
+        return file_send(box, &ask.request, path, fn, arg);
+    }
+    memcpy(ask.request.path, path, strlen(path) + 1);
+    *waiting = ask;
+    int r = box_ask_keeper(box, &(struct wire_request){.op = KEEP_FOLLOW}, followed, waiting);
+    if (r < 0) {
+        free(waiting);
+    }
+    return r;
+}
+
 int box_file_open(struct box *box, const char *path, init_client_fn fn, void *arg)
 {
-    box_refresh_workspace(box);
-    return file_send(box, &(struct wire_request){.op = WIRE_OPEN_READ}, path, fn, arg);
+    return file_ask(box, &(struct wire_request){.op = WIRE_OPEN_READ}, path, fn, arg);
 }
 
 int box_file_resolve(struct box *box, const char *path, init_client_fn fn, void *arg)
 {
-    box_refresh_workspace(box);
-    return file_send(box, &(struct wire_request){.op = WIRE_RESOLVE}, path, fn, arg);
+    return file_ask(box, &(struct wire_request){.op = WIRE_RESOLVE}, path, fn, arg);
 }
 
 int box_file_write(struct box *box, const char *path, enum wire_write_mode mode, init_client_fn fn,
                    void *arg)
 {
-    box_refresh_workspace(box);
-    return file_send(
+    return file_ask(
         box,
         &(struct wire_request){.op = WIRE_OPEN_WRITE,
                                .write_mode = mode,

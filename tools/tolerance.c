@@ -224,15 +224,41 @@ static int dump_file(const json_t *value, struct buf *out)
     return buf_append_text(out, "\n");
 }
 
-/* The content of a JSON file, sent as JSON instead of as text. */
+/* Whether a list of the content's are the lines of the file: a JSON file has a list itself. */
+static bool are_lines(const char *path, const json_t *content)
+{
+    const char *suffix = path ? strrchr(path, '.') : NULL;
+    bool are = json_array_size(content) > 0 &&
+               !(suffix && (strcasestr(suffix, "json") || strcasecmp(suffix, ".ipynb") == 0));
+    for (size_t i = 0; i < json_array_size(content); i++) {
+        are = are && json_is_string(json_array_get(content, i));
+    }
+    return are;
+}
+
+static int join_lines(const json_t *lines, struct buf *out)
+{
+    size_t at = 0;
+    json_t *line = NULL;
+    json_array_foreach (lines, at, line) {
+        size_t size = json_string_length(line);
+        const char *text = json_string_value(line);
+        (void)buf_append(out, text, size);
+        (void)buf_append(out, "\n", size == 0 || text[size - 1] != '\n');
+    }
+    return buf_error(out);
+}
+
+/* The content of a file, sent as its lines, or of a JSON file as JSON instead of as text. */
 static int write_content(json_t *arguments)
 {
     const json_t *content = json_object_get(arguments, "content");
+    const char *path = json_string_value(json_object_get(arguments, "path"));
     OWNED(buf_done) struct buf text = BUF_EMPTY;
     if (!json_is_object(content) && !json_is_array(content)) {
         return 0;
     }
-    int r = dump_file(content, &text);
+    int r = are_lines(path, content) ? join_lines(content, &text) : dump_file(content, &text);
     if (r == 0 && json_object_set_new(arguments, "content",
                                       json_stringn(buf_bytes(&text), buf_size(&text))) < 0) {
         r = -ENOMEM;

@@ -13,6 +13,7 @@ enum keep_op {
     KEEP_END,     /* end: it has ended. The filters are the call's own paths. Response: kept, fd:
                      WIRE_KEPT_UNKEPT, WIRE_KEPT_ROW */
     KEEP_NOTE,    /* path: in the workspace; a file tool has written it */
+    KEEP_FOLLOW,  /* with --cow: the user's files are to be what they are now */
     KEEP_SWITCH,  /* switching. Response: kept, fd: the other letters */
     KEEP_STATES,  /* states */
     KEEP_LIST,    /* list. Response: fd: struct change_record of each; the patch */

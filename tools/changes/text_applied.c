@@ -131,10 +131,9 @@ static const char *reason_of(const struct apply_item *item)
     static const char *const reasons[APPLY_STATUS_COUNT] = {
         [APPLY_TO_DO] = "not reached; call apply_changes again",
         [APPLY_CONFLICT] =
-            "conflict: the user changed this file after the sandbox did; list_changes with diff "
-            "shows "
-            "both versions; discard this path to have the user's in the workspace, and make the "
-            "change again there",
+            "conflict: the user has changed this file too; the diff of list_changes is against "
+            "theirs, and would take that back; discard this path to have the user's in the "
+            "workspace, and make the change again there",
         [APPLY_BUSY] = "is being written; apply it when that has ended",
         [APPLY_ODD] = "not a regular file, directory or symlink",
         [APPLY_FULL] = "directory kept: it contains other files of the user's",

@@ -65,8 +65,9 @@ const char *path_take(const struct box_spec *spec, const json_t *argument,
         as_in_wsl(path, linux_path);
         return data_find(spec, linux_path, out, LIMIT_PATH_BYTES)
                    ? NULL
-                   : "/path: is a path of Windows, which the sandbox has not; send one relative to "
-                     "the workspace, with \"/\"";
+                   : "/path: is a path of Windows, and the sandbox runs Linux; send one relative "
+                     "to "
+                     "the workspace, with \"/\", such as \"data/table.csv\"";
     }
     bool at_home = path[0] == '~' && (path[1] == '/' || path[1] == '\0');
     if (at_home && strlen(spec->paths.home) + size > LIMIT_PATH_BYTES) {

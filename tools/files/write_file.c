@@ -40,6 +40,7 @@ struct write_op {
     int source_fd;         /* the file before the edit */
     struct stat source;    /* as it was when it was read */
     struct buf edited;     /* what it becomes, or what is appended, in the file's encoding */
+    bool unfenced;         /* content had a code fence around all of it */
     const char *lost;      /* what an overwrite does not keep of the file's encoding, or NULL */
     struct buf edit_lines; /* which lines the edit changed */
     const char *bytes;
@@ -119,6 +120,10 @@ static void write_op_fail(struct write_op *op, int error)
     if (op->fd >= 0 && op->mode == WIRE_WRITE_APPEND) {
         take_back_append(op);
     }
+    if (error == EISDIR && op->path[strlen(op->path) - 1] == '/') {
+        write_op_refuse(op, " ends with \"/\", as a directory does; send the path of a file.");
+        return;
+    }
     if (op->token && error != ECONNRESET && box) {
         box_file_abort(box, op->token);
     }
@@ -186,6 +191,7 @@ static void describe_written(const struct write_op *op, struct buf *text)
     if (appended) {
         buf_appendf(text, "; now %s", content_size(op->before + op->size, total));
     }
+    buf_append_text(text, op->unfenced ? "; without the code fence around it" : "");
     buf_appendf(text, "%s%s)%s", op->lost ? "; " : "", op->lost ? op->lost : "",
                 op->respelled ? other_form : "");
 }
@@ -563,6 +569,33 @@ static void write_op_wait(struct write_op *op, const void *bytes, size_t size)
     server_box_wait(op->tools->server_box, &op->waiter, write_op_begin, op);
 }
 
+/* The text in a code fence that is around all of a content, as run_python runs it; false: none is,
+ * or the file is one of Markdown, which may begin and end with one. */
+static bool strip_fence(const char *path, const char **text, size_t *size)
+{
+    static const char mark[] = "```";
+    static const char *const markdown[] = {".md", ".markdown", ".mdx", ".qmd", ".rmd"};
+    const char *suffix = strrchr(path, '.');
+    for (unsigned i = 0; suffix && i < sizeof markdown / sizeof *markdown; i++) {
+        if (strcasecmp(suffix, markdown[i]) == 0) {
+            return false;
+        }
+    }
+    const char *end = *text + *size;
+    const char *line = memchr(*text, '\n', *size);
+    while (end > *text && strchr(" \r\n", end[-1])) {
+        end--;
+    }
+    if (!line || *size < 3 || memcmp(*text, mark, 3) != 0 || end - line < 4 ||
+        memcmp(end - 4, "\n```", 4) != 0 || memchr(*text + 3, '`', (size_t)(line - *text) - 3) ||
+        memmem(line, (size_t)(end - 4 - line), "\n```", 4)) {
+        return false;
+    }
+    *text = line + 1;
+    *size = (size_t)(end - 3 - *text);
+    return true;
+}
+
 /* Decodes all of it before the first write, so that invalid base64 leaves the file unchanged. */
 static void write_op_decode(struct write_op *op, const char *text, size_t size)
 {
@@ -660,6 +693,9 @@ void write_file_call(struct tools *tools, struct rpc_call *call, const json_t *a
     if (encoding && strcmp(encoding, "base64") == 0) {
         write_op_decode(op, json_string_value(content), json_string_length(content));
     } else {
-        write_op_wait(op, json_string_value(content), json_string_length(content));
+        const char *text = json_string_value(content);
+        size_t size = json_string_length(content);
+        op->unfenced = op->mode != WIRE_WRITE_APPEND && strip_fence(op->path, &text, &size);
+        write_op_wait(op, text, size);
     }
 }

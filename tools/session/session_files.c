@@ -347,6 +347,25 @@ static void append_kind(struct buf *out, const char *before, char letter, uint32
     }
 }
 
+/* Of one event there is one clause: what write_file has written stays for that reason. Returns how
+ * many others do; text gets no more than them. */
+static uint32_t other_stays(const struct session_written *written, uint32_t stays,
+                            const struct buf *text, struct buf *others)
+{
+    for (const char *at = NULL; (at = box_states_next(text, at));) {
+        const char *known = NULL;
+        while (*at == WIRE_KEPT_STAYS && (known = box_states_next(&written->text, known)) &&
+               strcmp(known + 1, at + 1) != 0) {
+        }
+        if (known) {
+            stays--;
+        } else {
+            (void)buf_append(others, at, strlen(at) + 1);
+        }
+    }
+    return stays;
+}
+
 /* Tells the interpreters of states, which may have them open: also of one that is older than an
  * earlier undo. Too many: any may be one of them. */
 static void note_back(struct session *session, const struct wire_kept *kept, const struct buf *text)
@@ -390,6 +409,7 @@ static void session_switched(void *arg, const struct wire_reply *reply, int fds[
 {
     OWNED(buf_done) struct buf text = BUF_EMPTY;
     OWNED(buf_done) struct buf back = BUF_EMPTY;
+    OWNED(buf_done) struct buf others = BUF_EMPTY;
     struct session *session = arg;
     struct box *box = server_box_get(session->owner->server_box);
     const struct wire_kept *kept = &reply->kept;
@@ -403,6 +423,7 @@ static void session_switched(void *arg, const struct wire_reply *reply, int fds[
                     kept->full, &text);
         (void)buf_append_text(&back, "; when there is: restore \"" RUN_LEFT "\", and repeat this");
     } else if (!reply->error) {
+        uint32_t stays = other_stays(written, kept->stays, &text, &others);
         append_kind(&back, "files back: ", WIRE_KEPT_BACK, kept->back, &text);
         note_back(session, kept, &text);
         append_kind(&back,
@@ -418,7 +439,7 @@ static void session_switched(void *arg, const struct wire_reply *reply, int fds[
         append_kind(&back,
                     box_states_unseen(box) ? "not reverted, may be the user's or a program's: "
                                            : "not reverted, also changed by others: ",
-                    WIRE_KEPT_STAYS, kept->stays, &text);
+                    WIRE_KEPT_STAYS, stays, &others);
         append_kind(&back, "not reverted under other names (hard links) of: ", WIRE_KEPT_LINKED,
                     kept->linked, &text);
         append_kind(&back, "cannot revert: ", WIRE_KEPT_MISSED, kept->missed, &text);

@@ -662,17 +662,18 @@ static bool may_hold(const struct apply_item *item)
 }
 
 /* Finds what is left for which deletions wait, and what makes a file shorter. A new file that must
- * be named, as git's objects, keeps only what is deleted: code that commits does not expect more.
- */
+ * be named keeps only what is deleted. None of a git directory does: a commit has copied content
+ * there, and what was moved there as it is keeps its own, see is_last(). */
 static void find_rest(struct apply_run *run)
 {
     run->unfinished = run->unnamed = false;
     for (uint32_t i = 0; i < run->journal->count; i++) {
         const struct apply_item *item = run->items[i];
         run->unfinished = run->unfinished || may_hold(item);
-        run->unnamed = run->unnamed ||
-                       (item->status == APPLY_REFUSED && !(item->marks & APPLY_CACHED) &&
-                        !item->before.mode && S_ISREG(item->source.mode) && item->source.bytes > 0);
+        run->unnamed =
+            run->unnamed || (item->status == APPLY_REFUSED && !(item->marks & APPLY_CACHED) &&
+                             !apply_is_of_git(item) && !item->before.mode &&
+                             S_ISREG(item->source.mode) && item->source.bytes > 0);
     }
 }
 

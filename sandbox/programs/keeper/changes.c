@@ -1,5 +1,6 @@
 /* With --cow: what differs from the user's directory, and what becomes of it. */
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -21,6 +22,16 @@
 #include "sandbox/protocol/apply_journal.h"
 
 /* --- the base --- */
+
+static uint64_t *hash_key(void)
+{
+    static uint64_t key[2];
+    if (!key[0]) {
+        (void)getrandom(key, sizeof key, 0);
+        key[0] |= 1;
+    }
+    return key;
+}
 
 /* What the user's files were when each change was begun, in a file of the store: a later server
  * continues from there. Each entry is facts and a path with its NUL; of several for a path the last
@@ -113,25 +124,60 @@ void base_note(const struct keeper *keeper, const struct record *record)
     }
 }
 
+void base_set(const struct keeper *keeper, struct record *record, const struct apply_facts *facts)
+{
+    record->cow.base = *facts;
+    record->cow.index_hash = git_index_hash(keeper->lower_fd, record->path, facts, hash_key());
+    base_note(keeper, record);
+}
+
 /* --- the survey --- */
+
+/* Of the content that is there now; 0: it could not be read. */
+static uint64_t hash_of(const struct keeper *keeper, const struct record *record)
+{
+    uint64_t hash = 0;
+    defer_close int fd =
+        S_ISREG(record->facts.mode)
+            ? fd_open_beneath(keeper->upper_fd, record->path, O_RDONLY | O_NONBLOCK | O_NOCTTY)
+            : -1;
+    return fd >= 0 && content_hash(fd, record->facts.bytes, hash_key(), &hash) == 0 ? hash : 0;
+}
 
 /* Compares the records with the user's directory. A file that is what the user has is no change,
  * even if the upper directory holds a copy of it: nothing is ever removed from there, because
  * changing a layer of a mounted overlay is undefined (filesystems/overlayfs.rst of Linux). */
 
+/* `git status` of the user's changes nothing of what an index lists. */
+static bool is_same_index(const struct keeper *keeper, const struct record *record,
+                          const struct apply_facts *lower)
+{
+    return record->cow.index_hash && git_index_hash(keeper->lower_fd, record->path, lower,
+                                                    hash_key()) == record->cow.index_hash;
+}
+
 /* lower: of the user's file as it is now. */
 static void compare(struct keeper *keeper, struct record *record, const struct apply_facts *lower)
 {
-    if (!record->cow.compared || !apply_facts_alike(&record->cow.compared_to, lower)) {
-        record->cow.compared = true;
-        record->cow.compared_to = *lower;
-        record->cow.differs =
-            !place_same(keeper->upper_fd, &record->facts, keeper->lower_fd, lower, record->path);
-        keeper->pending_known = false;
-        if (!record->cow.differs && !apply_facts_alike(&record->cow.base, lower)) {
-            record->cow.base = *lower; /* both are the same: a change from here on is a new one */
-            base_note(keeper, record);
-        }
+    if (record->cow.compared && apply_facts_alike(&record->cow.compared_to, lower)) {
+        return;
+    }
+    bool is_as_begun = apply_facts_alike(&record->cow.base, lower);
+    if (!is_as_begun && !record->cow.same && is_same_index(keeper, record, lower)) {
+        is_as_begun = true;
+        base_set(keeper, record, lower);
+    }
+    record->cow.compared = true;
+    record->cow.compared_to = *lower;
+    record->cow.differs =
+        !place_same(keeper->upper_fd, &record->facts, keeper->lower_fd, lower, record->path);
+    keeper->pending_known = false;
+    if (!record->cow.differs && !is_as_begun) {
+        base_set(keeper, record, lower); /* both are the same: a change from here on is new */
+    }
+    if (!record->cow.differs || is_as_begun) {
+        record->cow.same = !record->cow.differs;
+        record->cow.same_hash = record->cow.same ? hash_of(keeper, record) : 0;
     }
 }
 
@@ -273,6 +319,7 @@ static void find_bare(const struct keeper *keeper, struct record *const *list, s
 static struct record **changes_survey(struct keeper *keeper, size_t *ret_count, int *ret_error)
 {
     states_look(keeper);
+    changes_follow(keeper);
     struct record **list = records_sorted(keeper, ret_count);
     if (!list || keeper->too_many) {
         *ret_error = list ? -E2BIG : -ENOMEM;
@@ -312,27 +359,6 @@ static char *content(int root_fd, const char *path, const struct apply_facts *fa
         data = NULL;
     }
     return data;
-}
-
-static uint64_t *hash_key(void)
-{
-    static uint64_t key[2];
-    if (!key[0]) {
-        (void)getrandom(key, sizeof key, 0);
-        key[0] |= 1;
-    }
-    return key;
-}
-
-/* Of the content that is there now; 0: it could not be read. */
-static uint64_t hash_of(const struct keeper *keeper, const struct record *record)
-{
-    uint64_t hash = 0;
-    defer_close int fd =
-        S_ISREG(record->facts.mode)
-            ? fd_open_beneath(keeper->upper_fd, record->path, O_RDONLY | O_NONBLOCK | O_NOCTTY)
-            : -1;
-    return fd >= 0 && content_hash(fd, record->facts.bytes, hash_key(), &hash) == 0 ? hash : 0;
 }
 
 /* For a person who reads the patch: what git has no line for. */
@@ -518,6 +544,40 @@ static int discard_old(const struct keeper *keeper, const struct record *record)
                : 0;
 }
 
+/* Puts the user's files in place of those whose scratch.mark has 1. listing: gets a line of those
+ * that have 2 too; or NULL. */
+static void take_theirs(struct keeper *keeper, struct record *const *list, size_t count,
+                        struct listing *listing)
+{
+    for (size_t i = count; i > 0; i--) { /* what is in a directory before the directory */
+        struct record *record = list[i - 1];
+        record->scratch.error = record->scratch.mark & 1 ? discard_new(keeper, record) : 0;
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct record *record = list[i];
+        const struct apply_facts lower = record->cow.compared_to;
+        if (!(record->scratch.mark & 1)) {
+            continue;
+        }
+        record->scratch.error =
+            record->scratch.error ? record->scratch.error : discard_old(keeper, record);
+        if (listing && record->scratch.mark & 2) {
+            list_record(listing, record, record->scratch.error);
+        }
+        if (!record->scratch.error) {
+            base_set(keeper, record, &lower);
+        }
+        bool was_directory = S_ISDIR(record->facts.mode);
+        states_foreign(keeper, record);
+        if (S_ISDIR(record->facts.mode) &&
+            !was_directory) { /* it hides the user's: follow_below() */
+            record->cow.covers = true;
+            record->cow.cover_facts = record->facts;
+        }
+        compare(keeper, record, &lower);
+    }
+}
+
 void changes_discard(struct keeper *keeper, const struct wire_request *request)
 {
     struct listing listing = {.keeper = keeper, .records = BUF_EMPTY, .patch_fd = -1};
@@ -528,28 +588,140 @@ void changes_discard(struct keeper *keeper, const struct wire_request *request)
             (list[i]->cow.differs && keeper_wants(keeper, list[i]->path) ? 1U : 0) |
             (change_has_line(list + i, count - i) ? 2U : 0);
     }
-    for (size_t i = count; i > 0; i--) { /* what is in a directory before the directory */
-        struct record *record = list[i - 1];
-        record->scratch.error = record->scratch.mark & 1 ? discard_new(keeper, record) : 0;
-    }
-    for (size_t i = 0; i < count; i++) {
-        struct record *record = list[i];
-        if (!(record->scratch.mark & 1)) {
-            continue;
-        }
-        record->scratch.error =
-            record->scratch.error ? record->scratch.error : discard_old(keeper, record);
-        if (record->scratch.mark & 2) {
-            list_record(&listing, record, record->scratch.error);
-        }
-        if (!record->scratch.error) {
-            record->cow.base = record->cow.compared_to;
-            base_note(keeper, record);
-        }
-        states_foreign(keeper, record);
-    }
+    take_theirs(keeper, list, count, &listing);
     free(list);
     reply_listing(&listing, request);
+}
+
+/* --- following the user --- */
+
+/* The overlay shows what the upper directory has for ever, and nothing may be removed from there.
+ * So what was the same on both sides, and what code has not changed since, becomes what the user
+ * has made of it: a file that was applied, discarded, or taken back by an undo. */
+
+static bool is_untouched(const struct keeper *keeper, const struct record *record)
+{
+    return !S_ISREG(record->facts.mode) ||
+           (record->cow.same_hash && place_is_written(keeper, record->path) != 1 &&
+            hash_of(keeper, record) == record->cow.same_hash);
+}
+
+/* Whether an opaque directory hides what the user has in this one. */
+static bool is_covered(const struct keeper *keeper, const struct record *record)
+{
+    char above[KEEPER_PATH_BYTES];
+    bool covered = record->cow.covers;
+    (void)snprintf(above, sizeof above, "%s", record->path);
+    while (!covered && path_cut_last(above)) {
+        const struct record *parent = record_find(keeper, above);
+        covered = parent && parent->cow.covers;
+    }
+    return covered;
+}
+
+/* Copies what no record tells of. directories: gets those that it has made. */
+static void follow_entry(struct keeper *keeper, const char *path, struct records *directories)
+{
+    struct apply_facts lower = place_facts(keeper->lower_fd, path);
+    if (record_find(keeper, path) || !lower.mode ||
+        place_copy(keeper, keeper->lower_fd, path, &lower) < 0) {
+        return;
+    }
+    struct record *record = scan_record(keeper, path);
+    if (record) {
+        states_foreign(keeper, record);
+        compare(keeper, record, &lower);
+        (void)(S_ISDIR(lower.mode) && array_add(directories, record));
+    }
+}
+
+/* Shows what the user has put into a directory that an opaque one hides, since it does. */
+static void follow_below(struct keeper *keeper, struct record *above, struct records *directories)
+{
+    char path[KEEPER_PATH_BYTES];
+    struct apply_facts lower = place_facts(keeper->lower_fd, above->path);
+    if (!S_ISDIR(lower.mode) || lower.ctime_ns == above->cow.below_ns) {
+        return;
+    }
+    /* It may change again in the same tick of the clock. */
+    above->cow.below_ns = lower.ctime_ns < keeper->fresh_ns ? lower.ctime_ns : 0;
+    int fd = fd_open_beneath(keeper->lower_fd, above->path, O_RDONLY | O_DIRECTORY | O_NONBLOCK);
+    defer_closedir DIR *directory = fd_directory(fd);
+    for (const char *name = NULL; directory && (name = fd_next_name(directory));) {
+        if ((size_t)snprintf(path, sizeof path, "%s/%s", above->path, name) < sizeof path) {
+            follow_entry(keeper, path, directories);
+        }
+    }
+}
+
+enum { BEHIND = 1, REPLACED = 4 };
+
+/* What is to be done to have what the user has: BEHIND; REPLACED, they have put another directory
+ * of the same mode there, and what code changes in it from here on is of that one; or 0. */
+static unsigned mark_of(struct keeper *keeper, struct record *record)
+{
+    struct apply_facts lower;
+    if (!record->cow.same || !record->now ||
+        place_look(keeper->lower_fd, record->path, &lower, NULL) < 0) {
+        return 0;
+    }
+    if (apply_facts_alike(&record->cow.base, &lower)) {
+        return S_ISDIR(lower.mode) && lower.inode != record->cow.base.inode ? REPLACED : 0;
+    }
+    compare(keeper, record, &lower);
+    return record->cow.differs && is_untouched(keeper, record) ? BEHIND : 0;
+}
+
+/* Whether nothing in a directory is a change. list: sorted, from the directory on. */
+static bool is_quiet_below(struct record *const *list, size_t count)
+{
+    size_t i = 1;
+    while (i < count && apply_path_is_below(list[i]->path, list[0]->path) && list[i]->cow.same) {
+        i++;
+    }
+    return i == count || !apply_path_is_below(list[i]->path, list[0]->path);
+}
+
+static void follow_all(struct keeper *keeper, struct record *const *list, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        bool stays = S_ISDIR(list[i]->facts.mode) && !is_quiet_below(list + i, count - i);
+        list[i]->scratch.mark = stays ? 0 : list[i]->scratch.mark;
+        if (list[i]->scratch.mark == REPLACED) {
+            list[i]->cow.compared_to = place_facts(keeper->lower_fd, list[i]->path);
+            base_set(keeper, list[i], &list[i]->cow.compared_to);
+        }
+    }
+    take_theirs(keeper, list, count, NULL);
+}
+
+void changes_follow(struct keeper *keeper)
+{
+    size_t count = 0;
+    bool some = false;
+    struct records directories = {};
+    struct records_at at = {};
+    if (!keeper->cow || keeper->too_many) {
+        return;
+    }
+    for (struct record *record = NULL; (record = records_next(keeper, &at));) {
+        record->scratch.mark = mark_of(keeper, record);
+        some = some || record->scratch.mark;
+    }
+    struct record **list = some ? records_sorted(keeper, &count) : NULL;
+    if (list) {
+        follow_all(keeper, list, count);
+    }
+    free(list);
+    at = (struct records_at){};
+    for (struct record *record = NULL; (record = records_next(keeper, &at));) {
+        bool hides = S_ISDIR(record->facts.mode) && is_covered(keeper, record);
+        (void)(hides && array_add(&directories, record));
+    }
+    while (directories.count > 0) {
+        follow_below(keeper, directories.list[--directories.count], &directories);
+    }
+    free(directories.list);
 }
 
 /* --- applying --- */
@@ -639,11 +811,10 @@ static void take_item(struct keeper *keeper, const struct apply_item *item)
 {
     struct record *record = record_find(keeper, item->path);
     if (record && (item->status == APPLY_DONE || item->status == APPLY_SAME)) {
-        record->cow.base = item->after;
+        base_set(keeper, record, &item->after);
         record->cow.compared = false;
         record->cow.applied = item->status == APPLY_DONE;
         keeper->pending_known = false;
-        base_note(keeper, record);
     }
 }
 

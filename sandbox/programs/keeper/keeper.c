@@ -433,6 +433,10 @@ static void tell_nothing(void *, enum put, const struct record *)
 static void switch_states(struct keeper *keeper, const struct wire_request *request)
 {
     struct telling telling = {.keeper = keeper, .text = BUF_EMPTY};
+    if (keeper->cow) {
+        states_look(keeper);
+        changes_follow(keeper);
+    }
     int r = states_switch(keeper, &request->switching, tell_put, &telling);
     if (telling.kept.full > 0) {
         const struct keep_switch back = {request->switching.to, request->switching.from};
@@ -448,7 +452,16 @@ static void switch_states(struct keeper *keeper, const struct wire_request *requ
 
 static void begin(struct keeper *keeper, const struct wire_request *request)
 {
-    keeper_error(keeper, request, states_begin(keeper, &request->begin));
+    int r = states_begin(keeper, &request->begin);
+    changes_follow(keeper);
+    keeper_error(keeper, request, r);
+}
+
+static void follow(struct keeper *keeper, const struct wire_request *request)
+{
+    states_look(keeper);
+    changes_follow(keeper);
+    keeper_error(keeper, request, 0);
 }
 
 static void note(struct keeper *keeper, const struct wire_request *request)
@@ -469,6 +482,7 @@ static void dispatch(struct keeper *keeper, const struct wire_request *request)
         [KEEP_BEGIN] = begin,
         [KEEP_END] = end,
         [KEEP_NOTE] = note,
+        [KEEP_FOLLOW] = follow,
         [KEEP_SWITCH] = switch_states,
         [KEEP_STATES] = keep,
         [KEEP_LIST] = changes_list,

@@ -264,6 +264,9 @@ bool keeper_wants(const struct keeper *keeper, const char *path);
 /* How many changes have a line in a list. Notices changes of the user's only where code has changed
  * something too. */
 unsigned changes_count(struct keeper *keeper);
+/* With --cow: shows code what the user has made of files that it has not changed since both were
+ * the same, as the last look has found them. */
+void changes_follow(struct keeper *keeper);
 void changes_list(struct keeper *keeper, const struct wire_request *request);
 void changes_discard(struct keeper *keeper, const struct wire_request *request);
 void changes_collect(struct keeper *keeper, const struct wire_request *request);
@@ -275,3 +278,9 @@ void changes_applied(struct keeper *keeper, const struct wire_request *request);
 void base_load(struct keeper *keeper);
 void base_loaded(struct keeper *keeper);
 void base_note(const struct keeper *keeper, const struct record *record);
+/* Sets and notes it. facts: of the user's file, from which code begins its changes. */
+void base_set(const struct keeper *keeper, struct record *record, const struct apply_facts *facts);
+/* git_index.c: the hash of what a git directory's index lists, which facts describe. 0: the path is
+ * no index's, or the file none that can be compared. */
+uint64_t git_index_hash(int root_fd, const char *path, const struct apply_facts *facts,
+                        const uint64_t key[2]);

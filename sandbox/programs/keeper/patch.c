@@ -547,7 +547,7 @@ static int comment(const char *path, const struct patch_file *old, const struct 
     bool odd = (old->mode && !git_mode(old->mode)) || (new->mode && !git_mode(new->mode));
     const char *kind = odd                              ? "no regular file"
                        : !is_read(old) || !is_read(new) ? "too large for a diff"
-                       : git_refuses(path)              ? "git applies no such name"
+                       : git_refuses(path)              ? "git apply refuses this path"
                                                         : "binary";
     (void)buf_append_text(out, "# ");
     (void)quote_append(out, "", path, strlen(path), /* force= */ false);

@@ -61,7 +61,10 @@ struct record {
         bool based;    /* base is known */
         bool compared; /* facts with compared_to, the user's file at that time: */
         bool differs;
-        bool listed; /* these are what the last list has shown: */
+        bool same; /* it was what the user had as base: it follows that until code changes it */
+        uint64_t same_hash; /* of its content then */
+        int64_t below_ns;   /* ctime of the user's directory, all in which is known; 0: not known */
+        bool listed;        /* these are what the last list has shown: */
         struct apply_facts listed_facts;
         uint64_t listed_hash;
         bool applied; /* the user's directory got what facts describe */
@@ -72,6 +75,7 @@ struct record {
         bool elsewhere;       /* see is_elsewhere() in scan.c; as of `looked`, by keeper.looks */
         uint32_t looked;
         struct apply_facts cover_facts;
+        uint64_t index_hash;     /* see git_index_hash(): of what base describes */
         struct apply_facts base; /* of the user's file when the change was begun */
         struct apply_facts compared_to;
     } cow; /* with --cow */

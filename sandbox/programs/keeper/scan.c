@@ -215,12 +215,12 @@ static void take_base(struct keeper *keeper, struct record *record)
     struct apply_facts facts = {};
     if (keeper->cow && place_look(keeper->lower_fd, record->path, &facts, NULL) == 0 &&
         !record->cow.based) {
-        record->cow.base = facts;
+        struct apply_facts base = facts;
         record->cow.based = true;
         if (is_unknown(keeper, record->path, &facts)) {
-            record->cow.base.inode = UINT64_MAX;
+            base.inode = UINT64_MAX;
         }
-        base_note(keeper, record);
+        base_set(keeper, record, &base);
     }
     record->now = place_read(keeper, keeper->lower_fd, record->path, &facts);
     if (record->now) {

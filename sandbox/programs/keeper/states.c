@@ -303,6 +303,7 @@ static void set_facts(struct keeper *keeper, struct record *record, const struct
     record->facts = *facts;
     record->noted = true;
     record->cow.compared = false;
+    record->cow.same = false;
     record->cow.applied = false;
     keeper->pending_known = false;
 }

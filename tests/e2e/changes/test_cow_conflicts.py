@@ -25,21 +25,6 @@ class Conflicts(Project):
             self.assertEqual(self.inside(server, "a"), "by the user")
             self.assertEqual(self.changes(server), {})
 
-    def test_a_file_that_the_user_edits_after_an_undo(self):
-        """The overlay keeps the copy: nothing of the user's is overwritten by it, and a discard shows theirs."""
-        self.put("a")
-        with self.server() as server:
-            self.assert_ok(server.python("open('a', 'a').write('by code\\n')"))
-            self.assert_ok(server.python("", undo=True))
-            self.assertEqual(self.changes(server), {})
-            (self.dir / "a").write_text("by the user\n")
-            self.assertEqual(self.changes(server).notes, {b"a": "also changed by the user"})
-            self.reason(self.apply(server, 0, 1), "a")
-            self.discard(server, 1)
-            self.assertEqual(self.inside(server, "a"), "by the user")
-            self.assertEqual(self.changes(server), {})
-        self.assertEqual(self.read("a"), "by the user\n")
-
     def replace(self, name, text):
         """As an editor saves: the name gets another file."""
         self.put("editor", text)
@@ -159,7 +144,7 @@ class Conflicts(Project):
             patch = server.call("list_changes", diff=True).text
             self.assertIn("\n-by the user\n+line 3\n", patch)
             self.assertIn("[1 change; 1 also changed by the user, which the patch would take back: a]", patch)
-            self.assertIn("a: conflict: the user changed this file after the sandbox did; list_changes with diff shows both versions; "
+            self.assertIn("a: conflict: the user has changed this file too; the diff of list_changes is against theirs, and would take that back; "
                           "discard this path to have the user's in the workspace, and make the change again there\n", server.call("apply_changes").text)
             self.discard(server, 1)
             self.assertFalse(server.call("write_file", path="a", old_text="line 25\n", new_text="by code\n").is_error)
@@ -195,22 +180,6 @@ class Conflicts(Project):
             if result.is_error:
                 self.reason(result, "a")
         self.assertEqual(self.read("a"), "by the user\n" if result.is_error else "by the user\nby code\n", result.text)
-
-    def test_an_applied_file_that_the_user_edits_later(self):
-        self.put("a")
-        with self.server() as server:
-            self.assert_ok(server.python("open('a', 'w').write('by code\\n')"))
-            self.apply(server, 1)
-            self.put("a", "by the user\n")
-            self.assertEqual(self.inside(server, "a"), "by code")
-            listed = self.changes(server)
-            self.assertEqual(listed, {b"a": "~"})
-            self.assertIn("also changed by the user", listed.notes[b"a"])
-            self.assert_ok(server.python("open('a', 'a').write('again\\n')"))
-            self.reason(self.apply(server, 0, 1), "a")
-            self.assertEqual(self.read("a"), "by the user\n")
-            self.discard(server, 1)
-            self.assertEqual(self.inside(server, "a"), "by the user")
 
     def test_an_applied_file_is_changed_again(self):
         self.put("a")

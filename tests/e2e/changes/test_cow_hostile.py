@@ -2,6 +2,7 @@
 import contextlib
 import itertools
 import os
+import shutil
 import stat
 import struct
 import time
@@ -355,6 +356,18 @@ os.symlink('../outside/secret.txt', 'relative'); os.symlink('/proc/self/fd/0', '
             self.assert_ok(server.python("import os, shutil\nif os.path.exists('d'): shutil.move('d', 'e')"))
             self.apply_all(server)
         self.assertEqual(set(tree(self.dir)), {b"e", b"e/x"})
+
+    def test_git_mv_is_explained_where_it_is_a_directory(self):
+        if not shutil.which("git"):
+            self.skipTest("git: not installed")
+        self.put("d/x"), self.put("f")
+        self.git("init", "-q"), self.git("add", ".")
+        with self.server() as server:
+            for words, hinted in (("git mv d e", True), ("git mv nope e", False), ("git mv f nope/deep/g", False)):
+                with self.subTest(words=words):
+                    result = server.python("!" + words)
+                    if "fatal" in result.text:  # newer overlays rename a directory
+                        self.assertEqual("where git says cross-device link" in result.text, hinted, result.text)
 
     def test_a_file_that_does_not_fit(self):
         self.put("big", b"x" * (48 << 20))

@@ -141,6 +141,60 @@ class Refused(Project):
         self.assertEqual(self.git("log", "--format=%s").split("\n")[:3], ["second", "of the user", "first"])
         self.git("fsck", "--strict")
 
+    def repository(self):
+        if not shutil.which("git"):
+            self.skipTest("git: not installed")
+        for name in ("a", "old/b", "old/c"):
+            self.put(name, name + "\n")
+        for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
+            self.git(*words)
+
+    def test_a_status_of_the_users_is_no_conflict_of_the_index(self):
+        """It writes what it has seen of the files to the index. What they have added to it is a conflict."""
+        self.repository()
+        commit = ("import subprocess; open('a', 'a').write('x\\n')\n"
+                  f"subprocess.run({list(GIT)!r} + ['commit', '-qam', 'second'], check=True)")
+        for version in ("2", "4"):
+            self.git("update-index", "--index-version", version)
+            with self.subTest(version=version), self.server() as server:
+                self.assert_ok(server.python(commit))
+                before = (self.dir / ".git/index").read_bytes()
+                os.utime(self.dir / "old/b", (int(version), 1))
+                self.git("status")
+                self.assertNotEqual((self.dir / ".git/index").read_bytes(), before)
+                self.assertNotIn("also changed by the user", " ".join(self.changes(server).notes.values()))
+                self.apply(server, 1, paths=["a"])
+                self.git("status")
+                self.apply_all(server, paths=[".git"])
+                self.assertEqual(self.git("status", "--porcelain"), "")
+                self.assert_ok(server.python(commit))
+                self.put("theirs")
+                self.git("add", "theirs")
+                self.assertIn("conflict in this git directory", self.apply(server, paths=[".git"]).text)
+                self.discard(server)
+                self.git("commit", "-qm", "theirs")
+                (self.dir / "theirs").unlink()
+                self.git("commit", "-qam", "gone")
+        self.git("fsck", "--strict")
+
+    def test_a_committed_deletion_waits_for_no_git_directory(self):
+        """An object has the content, but a deletion is no move into one."""
+        self.repository()
+        with self.server() as server:
+            self.assert_ok(server.python("import subprocess, shutil, os; shutil.rmtree('old'); open('new', 'w').write('x')\n"
+                                         "shutil.copytree('.git', 'copy'); shutil.rmtree('copy')\n"
+                                         f"for words in (['add', '-A'], ['commit', '-qm', 'second']): subprocess.run({list(GIT)!r} + words, check=True)"))
+            text = server.call("apply_changes").text
+            self.assertNotIn("kept:", text)
+            self.assertEqual(sorted(name for name in tree(self.dir) if not name.startswith(b".git")), [b"a", b"new"])
+
+    def test_what_is_moved_into_a_git_directory_as_it_is_stays(self):
+        self.repository()
+        with self.server() as server:
+            self.assert_ok(server.python("import shutil; shutil.move('old/b', '.git/b')"))
+            self.assertIn("old/b: kept: ", server.call("apply_changes").text)
+            self.assertEqual(self.read("old/b"), "old/b\n")
+
     def test_all_dot_files_of_a_home_directory(self):
         env = {name: os.environ[name] for name in ("PATH", "ASAN_OPTIONS", "UBSAN_OPTIONS") if name in os.environ}
         with self.server(env={**env, "HOME": str(self.dir), "TMPDIR": "/tmp"}) as server:

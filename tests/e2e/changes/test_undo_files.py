@@ -41,6 +41,14 @@ class UndoFiles:
             self.assertIn("undid <cell 3>: ", line)
             self.assertNotIn("write_file", line)
 
+    def test_what_write_file_wrote_over_a_file_of_the_cell_is_named_once(self):
+        with self.server() as server:
+            self.assert_ok(server.python("open('n', 'w').write('by code'); open('m', 'w').write('by code')"))
+            server.write("n", "by write_file")
+            line = self.undo(server).status.line
+            self.assertIn("files removed: m, written since by write_file and kept: n |", line)
+            self.assertNotIn("not reverted", line)
+
     def test_what_is_written_to_files_that_stay_open(self):
         write = "f.write('{}'); f.flush()"
         for calls, undoes in ((("f = open('a', 'w+')", write, "v = 2", write), 3),  # one that does nothing in between

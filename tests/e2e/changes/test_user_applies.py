@@ -28,7 +28,8 @@ class Apply(AtWork):
                 with self.at(lambda: os.stat(path).st_size == LARGE, lambda: self.write_in_place(path)):
                     self.apply(server)
                 self.assertTrue(self.acted)
-                self.assertIn("also changed by the user", server.call("list_changes").text)
+                self.assertIn("[no changes]", server.call("list_changes").text)
+                self.assert_prints(server.python("print(open('a').read(4))"), "user")
                 self.apply(server)
             with open(self.dir / "a") as file:
                 self.assertEqual(file.read(4), "user")

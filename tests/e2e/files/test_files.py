@@ -104,6 +104,19 @@ class Files(Shared):
                 self.assert_ok(self.server.python(f"open('was.txt', 'wb').write({old!r})"))
                 self.assertTrue(self.server.write("was.txt", new).text.endswith(said + "\n"), said)
 
+    def test_a_path_that_ends_as_one_of_a_directory_is_refused(self):
+        self.assert_refused(self.server.write("newdir/", "x"), 'newdir/ ends with "/", as a directory does')
+        self.assertTrue(self.server.read("newdir").is_error)
+
+    def test_a_code_fence_that_holds_all_of_the_content_is_taken_off(self):
+        note = "without the code fence around it"
+        for path, content, text in (("m.py", "```python\nx = 1\n```\n", "x = 1\n"), ("n.txt", "```\n```", ""), ("n.c", "```c++\n\n  a\n```", "\n  a\n"),
+                                    ("m.md", "```\nx\n```\n", None), ("two", "```\na\n```\nb\n```\nc\n```", None), ("in", "```", None),
+                                    ("open.py", "```python\nx = 1\n", None), ("tail.py", "```\nx\n```\ny\n", None), ("inline", "```a``` b\n```", None)):
+            with self.subTest(path=path):
+                self.assertEqual(note in self.server.write(path, content).text, text is not None)
+                self.assert_prints(self.server.python(f"print(open({path!r}).read() == {content if text is None else text!r})"), "True")
+
     def test_paths_of_windows_are_refused(self):
         for path, words in ((r"C:\Users\me\a.txt", "path of Windows"), ("C:/Users/me/a.txt", "path of Windows"), (r"sub\b.txt", "has backslashes")):
             self.assert_refused(self.server.write(path, "x"), words, "/")

@@ -111,6 +111,13 @@ class Tolerance(Shared):
             "import json; print(json.load(open('a.json')) == [2 / 3, 1e22, 5e-324, 2**53 + 1])"), "True")
         self.assert_violation(self.server.call("write_file", path="a.json", content=True), "content", "string")
 
+    def test_a_list_of_lines_is_the_text_of_a_file(self):
+        for path, content, text in (("b.txt", ["l1", "l2\n", ""], "l1\nl2\n\n"), ("b.json", ["l1"], '[\n  "l1"\n]\n'),
+                                    ("lines", ["x = 1"], "x = 1\n"), ("c.txt", ["a", 1], '[\n  "a",\n  1\n]\n')):
+            with self.subTest(path=path):
+                self.assertFalse(self.server.call("write_file", path=path, content=content).is_error)
+                self.assertEqual(self.server.read(path).text, text)
+
     def test_json_that_grows_beyond_a_file_is_refused(self):
         deep = 7
         for _ in range(150):

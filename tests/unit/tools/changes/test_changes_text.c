@@ -329,10 +329,10 @@ static void what_was_not_applied_has_its_reason(void **)
     assert_string_equal(
         apply(9, &is_error),
         "applied 2 of 11\n"
-        "\"c d\": conflict: the user changed this file after the sandbox did; list_changes with "
-        "diff "
-        "shows both versions; discard this path to have the user's in the workspace, and make the "
-        "change again there\n"
+        "\"c d\": conflict: the user has changed this file too; the diff of list_changes is "
+        "against "
+        "theirs, and would take that back; discard this path to have the user's in the workspace, "
+        "and make the change again there\n"
         "e: is being written; apply it when that has ended\n"
         "f: not a regular file, directory or symlink\n"
         "g: directory kept: it contains other files of the user's\n"

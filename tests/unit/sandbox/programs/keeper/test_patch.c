@@ -281,7 +281,8 @@ static void names_that_git_refuses_are_comments(void **)
     for (unsigned i = 0; i < sizeof refused / sizeof *refused; i++) {
         char expected[80];
         (void)snprintf(expected, sizeof expected,
-                       "# %s: git applies no such name, 2 bytes, not in this patch\n", refused[i]);
+                       "# %s: git apply refuses this path, 2 bytes, not in this patch\n",
+                       refused[i]);
         assert_string_equal(
             patch_of(&out, refused[i], TEXT(0644, "1\n"), TEXT(0644, "2\n"), &counts), expected);
         assert_true(counts.added == 1 && counts.removed == 1);
