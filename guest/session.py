@@ -382,7 +382,7 @@ class Session:
         BUILTINS["_"] = value
         if type(last[0]) not in UNWATCHED:
             enter(load("stack").free, self, last)
-        if type(value) is int and -(10**18) < value < 10**18 or type(value) is bool:
+        if type(value) is int and -(10**15) < value < 10**15 or type(value) is bool:
             result += ("value", repr(value), "json", as_json.text_of(value))
             return
         text = load("display").present(self, value, enter)

@@ -352,7 +352,7 @@ static json_t *parse_arguments(const struct box_field *field, const char **ret_w
     *ret_why = marked ? "a text has half of a surrogate pair, which is no character"
                : json_error_code(&error) == json_error_duplicate_key ? "a key occurs twice"
                : json_error_code(&error) == json_error_numeric_overflow
-                   ? "a number is out of range: integers have at most 64 bits"
+                   ? "a number is out of range: integers are from -2**63 to 2**63 - 1"
                    : "not a JSON object";
     if (marked || !json_is_object(arguments)) {
         json_decref(arguments);
