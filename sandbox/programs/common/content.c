@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -181,4 +182,12 @@ int content_copy(int from_fd, int to_fd, uint64_t size, bool (*is_wanted)(void))
         offset += (uint64_t)got;
     }
     return 0;
+}
+
+void content_times(int64_t mtime_ns, struct timespec ret_times[2])
+{
+    const int64_t second = 1000000000;
+    int64_t rest = (mtime_ns % second + second) % second; /* before 1970 too */
+    ret_times[0] = (struct timespec){.tv_nsec = UTIME_OMIT};
+    ret_times[1] = (struct timespec){.tv_sec = (mtime_ns - rest) / second, .tv_nsec = rest};
 }

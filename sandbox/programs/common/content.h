@@ -1,6 +1,7 @@
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 /* Contents of regular files. */
 
@@ -19,3 +20,5 @@ int content_store(int fd, const char *bytes, uint64_t size);
 /* Copies into an empty file; holes stay holes. 0; 1: it has become shorter; or -errno; -EINTR: no
  * longer wanted */
 int content_copy(int from_fd, int to_fd, uint64_t size, bool (*is_wanted)(void));
+/* For futimens(2), of a time of modification. */
+void content_times(int64_t mtime_ns, struct timespec ret_times[2]);

@@ -223,8 +223,6 @@ bool place_same(int one_fd, const struct apply_facts *one, int other_fd,
 
 /* --- replacing: the user and code may do the same at the same moment --- */
 
-enum { NS_PER_S = 1000000000 };
-
 /* Code may have taken the right to write from its own directories: gives it back for a moment. */
 struct loosened {
     int fd; /* -1: the directory is as it was */
@@ -260,17 +258,10 @@ void place_temporary_name(char out[PLACE_TEMPORARY_NAME])
     (void)snprintf(out, PLACE_TEMPORARY_NAME, ".write-%016llx", (unsigned long long)random);
 }
 
-static void times_of(int64_t mtime_ns, struct timespec ret_times[2])
-{
-    int64_t rest = (mtime_ns % NS_PER_S + NS_PER_S) % NS_PER_S; /* before 1970 too */
-    ret_times[0] = (struct timespec){.tv_nsec = UTIME_OMIT};
-    ret_times[1] = (struct timespec){.tv_sec = (mtime_ns - rest) / NS_PER_S, .tv_nsec = rest};
-}
-
 static void set_times(int fd, int64_t mtime_ns)
 {
     struct timespec times[2];
-    times_of(mtime_ns, times);
+    content_times(mtime_ns, times);
     (void)futimens(fd, times);
 }
 
@@ -637,7 +628,7 @@ int place_set_attributes(const struct keeper *keeper, const char *path,
     struct apply_facts meant = *expected;
     defer_close int dir_fd = place_parent(keeper->work_fd, path, &name);
     int r = dir_fd < 0 ? dir_fd : check(dir_fd, name, expected);
-    times_of(version->mtime_ns, times);
+    content_times(version->mtime_ns, times);
     if (r == 0 && (fchmodat(dir_fd, name, version->mode, AT_SYMLINK_NOFOLLOW) < 0 ||
                    (version->mtime_ns != expected->mtime_ns &&
                     utimensat(dir_fd, name, times, AT_SYMLINK_NOFOLLOW) < 0))) {
