@@ -135,6 +135,15 @@ class Chosen(Project):
         for name in ("same", "later"):
             self.assertTrue(now - second <= got[name] <= time.time_ns(), name)
 
+    def test_a_path_is_that_of_a_name_with_the_same_characters(self):
+        self.put("re\u0301sume\u0301/a\u0301.txt", "user\n")
+        with self.server() as server:
+            self.assert_ok(server.python("open('re\u0301sume\u0301/a\u0301.txt', 'w').write('code\\n')\nopen('re\u0301sume\u0301/b', 'w').write('b')"))
+            self.assertIn("[1 change]", server.call("list_changes", paths=["r\xe9sum\xe9/\xe1.txt"]).text)
+            self.assertIn("no such file", server.call("list_changes", paths=["r\xe9sum\xe9/\xe0.txt"]).text)
+            self.assertIn("applied 1 of 1", server.call("apply_changes", paths=["r\xe9sum\xe9/\xe1.txt"]).text)
+        self.assertEqual((self.dir / "re\u0301sume\u0301/a\u0301.txt").read_text(), "code\n")
+
     def test_paths_choose_what_is_applied(self):
         self.put("src/old")
         self.put("gone/a/b")
