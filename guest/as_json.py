@@ -5,7 +5,7 @@ step takes something from a number of characters, so that neither a large value 
 """
 MOST = 64 << 10  # bytes; the server's bound is LIMIT_RESULT_JSON_BYTES
 DEPTH_MAX = 64  # LIMIT_RESULT_JSON_DEPTH
-INT_MAX = (1 << 63) - 1  # other parsers have no more
+INT_MAX = (1 << 53) - 1  # JavaScript rounds larger ones
 WORDS = {None: "null", True: "true", False: "false"}
 INFINITY = float("inf")
 ESCAPES = {number: "\\u%04x" % number for number in range(32)}
@@ -38,7 +38,7 @@ class Writer:
         elif kind is bool or value is None:
             self.put(WORDS[value])
         elif kind is int:
-            if not -INT_MAX - 1 <= value <= INT_MAX:
+            if not -INT_MAX <= value <= INT_MAX:
                 raise NoJson
             self.put(repr(value))
         elif kind is float:

@@ -148,7 +148,6 @@ def without_tags(html):
 as_json = load("as_json")
 enter = load("session").enter
 ROWS, COLUMNS, CELL_MAX = 200, 50, 500
-EXACT_MAX = 1 << 53  # a larger integer loses digits in JavaScript
 MOST = 100 << 10  # bytes of all of a cell; LIMIT_VIEW_BYTES
 
 
@@ -240,7 +239,7 @@ def cell(value, nothing):
     kind = type(value)
     if kind is float:
         return value if -as_json.INFINITY < value < as_json.INFINITY else None if value != value else str(value)
-    if kind is bool or value is None or kind is int and -EXACT_MAX < value < EXACT_MAX:
+    if kind is bool or value is None or kind is int and -as_json.INT_MAX <= value <= as_json.INT_MAX:
         return value
     if any(value is one for one in nothing):
         return None

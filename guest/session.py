@@ -379,7 +379,7 @@ class Session:
         BUILTINS["_"] = value
         if id(type(last[0])) not in UNWATCHED:
             enter(load("watch").free, self, last)
-        if type(value) is int and -(10**18) < value < 10**18 or type(value) is bool:
+        if type(value) is int and -(10**15) < value < 10**15 or type(value) is bool:
             result += ("value", repr(value), "json", as_json.text_of(value))
             return
         text = load("display").present(self, value, enter)

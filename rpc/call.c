@@ -397,6 +397,18 @@ const json_t *rpc_call_content(const struct rpc_call *call, bool *ret_is_error)
     return call->content;
 }
 
+size_t rpc_call_unmark(struct rpc_call *call, json_t *value)
+{
+    size_t count = call->peer && call->peer->marked ? rpc_text_unmark(value, NULL) : 0;
+    call->halves += count;
+    return count;
+}
+
+size_t rpc_call_halves(const struct rpc_call *call)
+{
+    return call->halves;
+}
+
 void rpc_call_set_note(struct rpc_call *call, const char *text)
 {
     (void)snprintf(call->note, sizeof call->note, "%s", text);

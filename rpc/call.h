@@ -130,6 +130,11 @@ void rpc_call_on_end(struct rpc_call *call, void (*fn)(void *arg), void *arg);
 /* For fn: the content of the result, borrowed; NULL: the call has none. */
 const json_t *rpc_call_content(const struct rpc_call *call, bool *ret_is_error);
 
+/* While a tool is started: puts U+FFFD in the place of each half of a surrogate pair in what is of
+ * its arguments, and returns how many there are; and how many there were in all so far. */
+size_t rpc_call_unmark(struct rpc_call *call, json_t *value);
+size_t rpc_call_halves(const struct rpc_call *call);
+
 /* One more text block at the end of the result's content: at most RPC_NOTE_BYTES are kept. */
 enum { RPC_NOTE_BYTES = 96 };
 void rpc_call_set_note(struct rpc_call *call, const char *text);

@@ -365,9 +365,11 @@ static void take_line(struct rpc_client *client, struct span line)
     enum rpc_code code = RPC_PARSE_ERROR;
     const char *problem = NULL;
     json_t *unused = NULL;
-    json_auto_t *value = message_parse(line, &code, &problem, &unused);
+    bool marked = false;
+    json_auto_t *value = message_parse(line, &code, &problem, &unused, &marked);
     json_decref(unused);
     if (value) {
+        (void)(marked ? rpc_text_unmark(value, NULL) : 0);
         take_message(client, value, line);
         return;
     }

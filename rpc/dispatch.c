@@ -304,7 +304,12 @@ void dispatch_line(struct rpc_peer *peer, struct span text)
     struct rpc_call line = {.peer = peer};
     enum rpc_code code = RPC_PARSE_ERROR;
     const char *problem = NULL;
-    json_auto_t *value = message_parse(text, &code, &problem, &line.id);
+    peer->marked = false;
+    json_auto_t *value = message_parse(text, &code, &problem, &line.id, &peer->marked);
+    if (peer->marked) { /* the arguments of a tool stay marked: rpc_call_unmark() */
+        const json_t *params = json_object_get(value, "params");
+        (void)rpc_text_unmark(value, json_object_get(params, "arguments"));
+    }
     if (!value) {
         call_send_error(&line, (int)code, problem, NULL);
     } else if (json_is_array(value)) {

@@ -36,7 +36,7 @@ json_t *message_rescue_id(struct span line)
 static const char out_of_range[] = "Invalid request: a number is out of range";
 
 static json_t *parse_once(struct span line, enum rpc_code *ret_code, const char **ret_problem,
-                          json_t **ret_id)
+                          json_t **ret_id, bool *ret_marked)
 {
     json_error_t error;
     *ret_id = NULL;
@@ -48,7 +48,7 @@ static json_t *parse_once(struct span line, enum rpc_code *ret_code, const char 
         *ret_id = message_rescue_id(line);
         return NULL;
     }
-    json_t *value = rpc_text_load(line.bytes, line.size, &error);
+    json_t *value = rpc_text_load_marked(line.bytes, line.size, &error, ret_marked);
     if (value) {
         return value;
     }
@@ -89,10 +89,10 @@ static void append_widened(struct buf *out, struct span text)
 }
 
 json_t *message_parse(struct span line, enum rpc_code *ret_code, const char **ret_problem,
-                      json_t **ret_id)
+                      json_t **ret_id, bool *ret_marked)
 {
     OWNED(buf_done) struct buf wide = BUF_EMPTY;
-    json_t *value = parse_once(line, ret_code, ret_problem, ret_id);
+    json_t *value = parse_once(line, ret_code, ret_problem, ret_id, ret_marked);
     if (value || *ret_problem != out_of_range) {
         return value;
     }
@@ -102,7 +102,7 @@ json_t *message_parse(struct span line, enum rpc_code *ret_code, const char **re
     }
     json_decref(*ret_id);
     return parse_once((struct span){buf_bytes(&wide), buf_size(&wide)}, ret_code, ret_problem,
-                      ret_id);
+                      ret_id, ret_marked);
 }
 
 static const char *request_problem(const json_t *value, const struct message *message)

@@ -38,9 +38,10 @@ struct message {
 
 /* New: the parsed line. NULL sets *ret_code and *ret_problem, and *ret_id: new, NULL unless the
  * text has an id in the right place. Integers beyond 64 bits are reals in the value, so that only
- * what needs an integer refuses them. */
+ * what needs an integer refuses them. *ret_marked: it has marks that rpc_text_unmark() removes; set
+ * only then. */
 json_t *message_parse(struct span line, enum rpc_code *ret_code, const char **ret_problem,
-                      json_t **ret_id);
+                      json_t **ret_id, bool *ret_marked);
 
 /* New, or NULL. For lines that are refused before or by the parser: the response should still reach
  * its request, or the client waits until its own time limit. */

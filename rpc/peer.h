@@ -30,6 +30,7 @@ struct rpc_peer {
     bool can_elicit;            /* of the last initialize: the client can ask its user */
     bool has_ui;                /* the same: the client shows views */
     unsigned elicitations;      /* sent so far: numbers their ids */
+    bool marked;                /* the line that is dispatched: see rpc_text_load_marked() */
     bool greeted;               /* the first handshake has had its response */
     struct rpc_call *calls;     /* in flight, and cancelled ones that have not ended */
     size_t call_count;
@@ -72,6 +73,7 @@ struct rpc_call {
     bool is_error;             /* the same */
     void (*on_end)(void *arg); /* may be NULL */
     void *on_end_arg;
+    size_t halves;             /* of surrogate pairs in its arguments */
     char note[RPC_NOTE_BYTES]; /* empty: none */
     json_t *meta;              /* of the result; NULL: none */
     double progress;           /* the last that was sent; below zero before the first */

@@ -55,8 +55,9 @@ static bool is_half(const char *escape, const char *end, const char *digits)
            (escape[2] | ' ') == 'd' && escape[3] && strchr(digits, escape[3]);
 }
 
-/* Writes U+FFFD over each half of a surrogate pair that is alone. Returns whether there was one. */
-static bool replace_halves(char *at, const char *end)
+/* Writes four digits over each half of a surrogate pair that is alone. Returns whether there was
+ * one. */
+static bool replace_halves(char *at, const char *end, const char *digits)
 {
     static const char high[] = "89abAB";
     static const char low[] = "cdefCDEF";
@@ -66,8 +67,7 @@ static bool replace_halves(char *at, const char *end)
         if (is_high && is_half(at + ESCAPE_CHARACTERS, end, low)) {
             at += ESCAPE_CHARACTERS;
         } else if (is_high || is_half(at, end, low)) {
-            memset(at + 2, 'F', 3);
-            at[5] = 'D';
+            memcpy(at + 2, digits, 4);
             any = true;
         }
         at += 2;
@@ -75,7 +75,20 @@ static bool replace_halves(char *at, const char *end)
     return any;
 }
 
+static const char mark[] = "\xEF\xB7\x90"; /* U+FDD0, which is no character */
+static const char replacement[] = "\xEF\xBF\xBD";
+
 json_t *rpc_text_load(const char *bytes, size_t size, json_error_t *error)
+{
+    bool marked = false;
+    json_t *value = rpc_text_load_marked(bytes, size, error, &marked);
+    if (marked) {
+        (void)rpc_text_unmark(value, NULL);
+    }
+    return value;
+}
+
+json_t *rpc_text_load_marked(const char *bytes, size_t size, json_error_t *error, bool *ret_marked)
 {
     const size_t flags = JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL;
     json_t *value = json_loadb(bytes, size, flags, error);
@@ -83,9 +96,46 @@ json_t *rpc_text_load(const char *bytes, size_t size, json_error_t *error)
     char *text = NULL;
     if (!value && size > 0 && buf_reserve(&copy, size, &text) == 0) {
         memcpy(text, bytes, size);
-        value = replace_halves(text, text + size) ? json_loadb(text, size, flags, error) : NULL;
+        *ret_marked = replace_halves(text, text + size, "FDD0");
+        value = *ret_marked ? json_loadb(text, size, flags, error) : NULL;
     }
     return value;
+}
+
+static size_t unmark_string(json_t *value)
+{
+    size_t count = 0;
+    size_t size = json_string_length(value);
+    OWNED(buf_done) struct buf text = BUF_EMPTY;
+    char *at = NULL;
+    if (buf_reserve(&text, size + 1, &at) < 0) {
+        return 0;
+    }
+    memcpy(at, json_string_value(value), size);
+    for (char *end = at + size; (at = memmem(at, (size_t)(end - at), mark, sizeof mark - 1));) {
+        memcpy(at, replacement, sizeof mark - 1);
+        count++;
+    }
+    if (count > 0) {
+        buf_commit(&text, size);
+        (void)json_string_setn_nocheck(value, buf_bytes(&text), size);
+    }
+    return count;
+}
+
+size_t rpc_text_unmark(json_t *value, const json_t *but)
+{
+    size_t count = 0;
+    size_t i = 0;
+    const char *key = NULL;
+    json_t *item = NULL;
+    json_object_foreach (value, key, item) {
+        count += item == but ? 0 : rpc_text_unmark(item, but);
+    }
+    json_array_foreach (value, i, item) {
+        count += rpc_text_unmark(item, but);
+    }
+    return json_is_string(value) ? unmark_string(value) : count;
 }
 
 bool rpc_text_fits(const char *bytes, size_t size, unsigned depth)

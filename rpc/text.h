@@ -20,6 +20,13 @@ const char *rpc_text_plain(const json_t *value);
  * that cuts text has it: U+FFFD stands for it. */
 json_t *rpc_text_load(const char *bytes, size_t size, json_error_t *error);
 
+/* The same, but a mark stands for each, if *ret_marked, until rpc_text_unmark(). */
+json_t *rpc_text_load_marked(const char *bytes, size_t size, json_error_t *error, bool *ret_marked);
+
+/* Puts U+FFFD in the place of the marks in all strings of value but those of the value but, which
+ * may be NULL. Returns how many there were. */
+size_t rpc_text_unmark(json_t *value, const json_t *but);
+
 /* Whether JSON text nests at most depth deep and has no more values than a message may have. */
 bool rpc_text_fits(const char *bytes, size_t size, unsigned depth);
 

@@ -90,6 +90,34 @@ static void refuse_violations(const struct tools *tools, struct rpc_call *call, 
     refuse(tools, call, name, arguments, buf_bytes(&text), buf_size(&text));
 }
 
+/* Refuses half of a surrogate pair where a text is a name or must be found as it is. Returns
+ * whether it has ended the call. */
+static bool refuse_halves(const struct tools *tools, struct rpc_call *call, const char *name,
+                          json_t *arguments, json_t *checked)
+{
+    static const char *const texts[] = {"content", "new_text", "code", "stdin"};
+    struct schema_violation violation = {
+        .text =
+            "has half of a surrogate pair (such as \\ud83d alone), which is no character; send "
+            "the whole character"};
+    const char *key = NULL;
+    json_t *value = NULL;
+    json_object_foreach (checked, key, value) {
+        size_t i = 0;
+        while (i < sizeof texts / sizeof *texts && strcmp(key, texts[i]) != 0) {
+            i++;
+        }
+        if (rpc_call_unmark(call, value) > 0 && i == sizeof texts / sizeof *texts) {
+            (void)snprintf(violation.pointer, sizeof violation.pointer, "/%s", key);
+        }
+    }
+    (void)rpc_call_unmark(call, arguments); /* what is not in checked */
+    if (violation.pointer[0]) {
+        refuse_violations(tools, call, name, arguments, &violation, 1);
+    }
+    return violation.pointer[0];
+}
+
 static bool tools_start(void *ctx, struct rpc_call *call, const char *name, json_t *arguments)
 {
     struct tools *tools = ctx;
@@ -118,6 +146,9 @@ static bool tools_start(void *ctx, struct rpc_call *call, const char *name, json
     }
     if (r < 0) {
         rpc_call_fail(call, RPC_INTERNAL_ERROR, "out of memory");
+        return true;
+    }
+    if (refuse_halves(tools, call, name, arguments, checked)) {
         return true;
     }
     size_t count = schema_validate(schema, checked, violations, VIOLATIONS_SHOWN);

@@ -117,6 +117,14 @@ static void run_python_begin(struct tools *tools, struct rpc_call *call, const j
     orders_waited(tools->orders, call, waited, sizeof waited);
     struct run_request *request = &run->request;
     run_addf(run, RUN_WAITED, "%s", waited);
+    size_t halves = rpc_call_halves(call);
+    if (halves > 0) {
+        run_addf(
+            run, RUN_NOTES,
+            "%zu unpaired surrogate%s became U+FFFD; for Python's escape send two backslashes, "
+            "\\\\ud83d",
+            halves, halves == 1 ? "" : "s");
+    }
     run_add_number(run, RUN_STOPPED_JOB, orders_stopped_job(tools->orders, call));
     recorded_begin(run, tools->config.record, arguments);
     request->timeout_ms = limit_of(tools, arguments, run);

@@ -22,7 +22,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     json_t *id = NULL;
     enum rpc_code code = RPC_PARSE_ERROR;
     const char *problem = NULL;
-    json_t *value = message_parse(line, &code, &problem, &id);
+    bool marked = false;
+    json_t *value = message_parse(line, &code, &problem, &id, &marked);
     if (value) {
         struct message message;
         message_classify(value, &message);

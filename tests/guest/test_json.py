@@ -9,7 +9,7 @@ from fake_server import WAIT
 class Values(GuestCase):
     def test_values_that_are_json(self):
         for code in ("17", "-3.5e-9", "True", "'tab\\t\"q\" \\\\ é \\x7f \\u2028 \\x00 🐦'", "[]", "{}", "[[], {'': None}]",
-                     "{'rows': [1, 2.25, False, None, {'k': ['v']}]}", "2**63 - 1", "-2**63", "[-0.0, 5e-324, 1e300]", "'x' * 65000"):
+                     "{'rows': [1, 2.25, False, None, {'k': ['v']}]}", "2**53 - 1", "1 - 2**53", "[-0.0, 5e-324, 1e300]", "'x' * 65000"):
             reply = self.run_ok(code)
             self.assertEqual(json.loads(reply.json), eval(code), code)
             self.assertNotIn("\n", reply.json)
@@ -18,7 +18,7 @@ class Values(GuestCase):
         self.run_ok("import collections, enum\nclass L(list): pass\nclass D(dict): pass\nclass S(str): pass\nclass I(int): pass\n"
                     "class F(float): pass\nclass E(enum.IntEnum): A = 1\nloop = []; loop.append(loop)\nself = {}; self['me'] = self\nwide = []\n"
                     "for _ in range(50): wide = [wide, wide]\ndeep = 1\nfor _ in range(65): deep = [deep]")
-        for code in ("(1, 2)", "{1, 2}", "b'x'", "2**63", "-2**63 - 1", "10**4000", "float('nan')", "[float('inf')]", "{'a': -float('inf')}",
+        for code in ("(1, 2)", "{1, 2}", "b'x'", "2**53", "-2**53", "[{'a': 2**53 + 1}]", "10**4000", "float('nan')", "[float('inf')]", "{'a': -float('inf')}",
                      "{1: 2}", "{None: 1}", "L()", "[L()]", "D()", "S('x')", "{S('k'): 1}", "I(3)", "F(2)", "E.A", "1j", "object()", "range(3)",
                      "collections.OrderedDict()", "loop", "self", "wide", "deep", "'x' * 65536", "['é' * 40000]", "[0] * 40000",
                      "dict.fromkeys(map(str, range(20000)))", "'\\ud800'", "{'a\\0': 1}", "[1, (2,)]", "...", "int"):

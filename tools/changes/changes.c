@@ -13,6 +13,7 @@
 #include "tools/changes/text.h"
 #include "tools/content/app_view.h"
 #include "tools/content/content.h"
+#include "tools/files/listing.h"
 #include "tools/session/session.h"
 
 /* A call about changes, from its arguments to its result. The first member of a tool's own. */
@@ -22,8 +23,11 @@ struct changes_op {
     struct rpc_call *call; /* NULL: cancelled; the work is finished all the same */
     struct server_box_waiter waiter;
     struct changes_paths paths;
-    struct refused_rules rules; /* empty unless the tool finds them */
-    unsigned processes;         /* that run */
+    struct refused_rules rules;  /* empty unless the tool finds them */
+    unsigned processes;          /* that run */
+    size_t spelled;              /* of the paths: whose spelling is known */
+    char path[LIMIT_PATH_BYTES]; /* the next of them, as it is there so far */
+    struct not_found not_found;
     /* Does the tool's work in the sandbox. 0, or -errno, which ends the call. */
     int (*begin)(struct changes_op *op, struct box *box);
     void (*done)(struct changes_op *op); /* releases what the tool's own has; NULL: nothing */
@@ -119,15 +123,61 @@ static struct changes_op *changes_op_new(struct tools *tools, struct rpc_call *c
     return op;
 }
 
-static void op_counted(void *arg, const struct wire_reply *reply, int[WIRE_FDS])
+static void path_opened(void *arg, const struct wire_reply *reply, int fds[WIRE_FDS]);
+
+/* Each path is that of a name with the same characters, however they are composed; then
+ * op->begin(). */
+static void op_spell(struct changes_op *op)
 {
-    struct changes_op *op = arg;
+    if (op->spelled < op->paths.count) {
+        op->not_found = (struct not_found){};
+        (void)snprintf(op->path, sizeof op->path, "%s", op->paths.at[op->spelled]);
+        server_box_open_file(op->tools->server_box, op->path[0] ? op->path : ".", path_opened, op);
+        return;
+    }
     struct box *box = server_box_get(op->tools->server_box);
-    op->processes = (reply->error ? 0 : reply->processes) + sessions_running(op->tools->sessions);
     int r = box && op->call ? op->begin(op, box) : -ECONNRESET;
     if (r < 0) {
         changes_op_fail(op, -r);
     }
+}
+
+static void path_is_known(struct changes_op *op)
+{
+    char *path = strdup(op->path);
+    if (path) { /* else it stays as it was sent */
+        free(op->paths.at[op->spelled]);
+        op->paths.at[op->spelled] = path;
+    }
+    op->spelled++;
+    op_spell(op);
+}
+
+static void path_looked_up(void *arg, int error, const struct buf *text)
+{
+    struct changes_op *op = arg;
+    if (error || text) {
+        path_is_known(op);
+    } else {
+        server_box_open_file(op->tools->server_box, op->path, path_opened, op);
+    }
+}
+
+static void path_opened(void *arg, const struct wire_reply *reply, int[WIRE_FDS])
+{
+    struct changes_op *op = arg;
+    if (reply->error == ENOENT) {
+        not_found_respell(&op->not_found, op->tools, op->path, path_looked_up, op);
+    } else {
+        path_is_known(op);
+    }
+}
+
+static void op_counted(void *arg, const struct wire_reply *reply, int[WIRE_FDS])
+{
+    struct changes_op *op = arg;
+    op->processes = (reply->error ? 0 : reply->processes) + sessions_running(op->tools->sessions);
+    op_spell(op);
 }
 
 static void op_ready(void *arg, struct box *box, const struct fail *why)

@@ -191,6 +191,11 @@ static void describe_written(const struct write_op *op, struct buf *text)
     if (appended) {
         buf_appendf(text, "; now %s", content_size(op->before + op->size, total));
     }
+    size_t halves = rpc_call_halves(op->call);
+    if (halves > 0) {
+        buf_appendf(text, "; %zu unpaired surrogate%s written as U+FFFD", halves,
+                    halves == 1 ? " was" : "s were");
+    }
     buf_append_text(text, op->unfenced ? "; without the code fence around it" : "");
     buf_appendf(text, "%s%s)%s", op->lost ? "; " : "", op->lost ? op->lost : "",
                 op->respelled ? other_form : "");

@@ -725,12 +725,14 @@ static json_t *parse_arguments(const struct box_field *field, const char **ret_w
         SCAN_FITS) {
         return NULL;
     }
-    json_t *arguments = rpc_text_load(field->data, field->size, &error);
-    *ret_why = json_error_code(&error) == json_error_duplicate_key ? "a key occurs twice"
+    bool marked = false;
+    json_t *arguments = rpc_text_load_marked(field->data, field->size, &error, &marked);
+    *ret_why = marked ? "a text has half of a surrogate pair, which is no character"
+               : json_error_code(&error) == json_error_duplicate_key ? "a key occurs twice"
                : json_error_code(&error) == json_error_numeric_overflow
-                   ? "a number is out of range: integers have at most 64 bits"
+                   ? "a number is out of range: integers are from -2**63 to 2**63 - 1"
                    : "not a JSON object";
-    if (!json_is_object(arguments)) {
+    if (marked || !json_is_object(arguments)) {
         json_decref(arguments);
         return NULL;
     }

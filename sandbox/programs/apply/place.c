@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/own.h"
 #include "sandbox/programs/apply/apply.h"
@@ -350,14 +351,18 @@ static const struct apply_look *owner_of(const struct work *work)
     return work->target.facts.mode ? &work->target : NULL;
 }
 
-/* The kernel gives many writes of one tick the same time: so that the user's next one is seen, the
- * file gets one that none of theirs has. */
-static void stamp(int fd)
+/* The time that code's file has, by which make(1) goes. But the kernel gives many writes of one
+ * tick the same time, and the user's next one must be seen, as this one by their programs: where
+ * that time may be one of theirs, it is now, which no write by the tick has. */
+static void stamp(const struct work *work, int fd)
 {
-    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_nsec = UTIME_OMIT}};
-    if (clock_gettime(CLOCK_REALTIME, &times[1]) == 0) {
-        (void)futimens(fd, times);
-    }
+    enum { TICK_NS = 20000000 }; /* and more */
+    struct timespec times[2];
+    int64_t mtime_ns = work->item->source.mtime_ns;
+    int64_t now_ns = clock_wall_ns();
+    bool is_known = mtime_ns > now_ns - TICK_NS || mtime_ns == work->item->before.mtime_ns;
+    content_times(is_known ? now_ns : mtime_ns, times);
+    (void)futimens(fd, times);
 }
 
 /* What code has renamed has the access control list of the user's file; a new file gets none, and
@@ -386,7 +391,7 @@ static int fill(struct work *work, int fd)
     if (r == 0 && fchmod(fd, mode_of(work)) < 0) {
         r = -errno;
     }
-    stamp(fd);
+    stamp(work, fd);
     return r;
 }
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <linux/limits.h> /* XATTR_LIST_MAX */
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -50,7 +51,10 @@ int content_equal(int one_fd, int other_fd, uint64_t size)
     return 1;
 }
 
-enum { BLOCK_BYTES = 4096 };
+enum {
+    BLOCK_BYTES = 4096,
+    HOLE_PART = 512 /* a page has 8 bytes in the page tables once it is read */
+};
 
 /* The block in which the next data is; size: there is none. */
 static uint64_t block_after(int fd, uint64_t offset, uint64_t size)
@@ -106,6 +110,28 @@ int content_hash(int fd, uint64_t size, const uint64_t key[2], uint64_t *ret_has
     return 0;
 }
 
+int content_load(int fd, uint64_t size, char *bytes, uint64_t most, uint64_t *ret_data)
+{
+    uint64_t data = 0;
+    for (uint64_t offset = data_after(fd, 0, size); offset < size;
+         offset = data_after(fd, offset, size)) {
+        off_t hole = lseek(fd, (off_t)offset, SEEK_HOLE);
+        uint64_t end = hole > (off_t)offset && (uint64_t)hole < size ? (uint64_t)hole : size;
+        size_t piece = piece_at(offset, end);
+        data += piece;
+        if (data > most) {
+            return -ENOSPC;
+        }
+        ssize_t got = fd_pread_all(fd, bytes + offset, piece, offset);
+        if (got < (ssize_t)piece) {
+            return got < 0 ? (int)got : 1;
+        }
+        offset += piece;
+    }
+    *ret_data = data + (size - data) / HOLE_PART;
+    return *ret_data > most ? -ENOSPC : 0;
+}
+
 static int write_at(int fd, const char *bytes, size_t size, uint64_t offset)
 {
     while (size > 0) {
@@ -119,6 +145,24 @@ static int write_at(int fd, const char *bytes, size_t size, uint64_t offset)
         size -= done;
     }
     return 0;
+}
+
+int content_store(int fd, const char *bytes, uint64_t size)
+{
+    static const char zeros[BLOCK_BYTES];
+    int r = ftruncate(fd, 0) < 0 || ftruncate(fd, (off_t)size) < 0 ? -errno : 0;
+    uint64_t from = 0; /* not yet written */
+    for (uint64_t at = 0; r == 0 && at < size;) {
+        size_t block = size - at < BLOCK_BYTES ? (size_t)(size - at) : BLOCK_BYTES;
+        bool is_hole = memcmp(bytes + at, zeros, block) == 0;
+        size_t part = (size_t)(at - from) + (is_hole ? 0 : block);
+        at += block;
+        if (is_hole || part >= PIECE_BYTES || at == size) {
+            r = write_at(fd, bytes + from, part, from);
+            from = at;
+        }
+    }
+    return r;
 }
 
 int content_copy(int from_fd, int to_fd, uint64_t size, bool (*is_wanted)(void))
@@ -222,4 +266,12 @@ int attributes_copy(int from_fd, int to_fd)
     int r = attributes_each(from_fd, copy_one, &copying);
     r = r || copying.has_acl ? r : attributes_remove_acl(to_fd);
     return r ? -EOPNOTSUPP : 0;
+}
+
+void content_times(int64_t mtime_ns, struct timespec ret_times[2])
+{
+    const int64_t second = 1000000000;
+    int64_t rest = (mtime_ns % second + second) % second; /* before 1970 too */
+    ret_times[0] = (struct timespec){.tv_nsec = UTIME_OMIT};
+    ret_times[1] = (struct timespec){.tv_sec = (mtime_ns - rest) / second, .tv_nsec = rest};
 }

@@ -353,7 +353,7 @@ static char *content(int root_fd, const char *path, const struct apply_facts *fa
 {
     bool file = S_ISREG(facts->mode) && facts->bytes <= PATCH_FILE_BYTES;
     bool link = S_ISLNK(facts->mode) && facts->bytes < KEEPER_PATH_BYTES;
-    char *data = file || link ? malloc(facts->bytes + 1) : NULL;
+    char *data = file || link ? calloc(1, facts->bytes + 1) : NULL;
     if (data && !place_content(root_fd, path, facts, data)) {
         free(data);
         data = NULL;

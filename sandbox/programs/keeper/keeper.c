@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <stddef.h>
@@ -654,6 +655,9 @@ void keeper_main(const struct keeper_setup *setup)
     /* With the server, init or both: nobody needs it then. */
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     (void)prctl(PR_SET_NAME, "sp-keeper");
+    /* Holes of copies take no memory: each large one is a mapping, of small pages. */
+    (void)mallopt(M_MMAP_THRESHOLD, 100000);
+    (void)prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
     keeper.cow = setup->cow != WIRE_COW_NONE;
     keeper.own = setup->own;
     keeper.limit_bytes = setup->limit_bytes;

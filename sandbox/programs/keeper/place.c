@@ -69,10 +69,11 @@ static bool still(int fd, const struct apply_facts *facts)
 }
 
 /* fd: of the file, or -1. */
-static bool read_file(int fd, const struct apply_facts *facts, char *data)
+static bool read_file(int fd, const struct apply_facts *facts, char *data, uint64_t most,
+                      uint64_t *ret_used)
 {
     return fd >= 0 && still(fd, facts) &&
-           fd_pread_all(fd, data, facts->bytes, 0) == (ssize_t)facts->bytes && still(fd, facts);
+           content_load(fd, facts->bytes, data, most, ret_used) == 0 && still(fd, facts);
 }
 
 static bool read_link(int root_fd, const char *path, uint64_t size, char *data)
@@ -88,7 +89,7 @@ bool place_content(int root_fd, const char *path, const struct apply_facts *fact
         return read_link(root_fd, path, facts->bytes, data);
     }
     defer_close int fd = fd_open_beneath(root_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
-    return read_file(fd, facts, data);
+    return read_file(fd, facts, data, UINT64_MAX, &(uint64_t){0});
 }
 
 int place_is_written(const struct keeper *keeper, const char *path)
@@ -101,7 +102,7 @@ bool place_has_content(const struct keeper *keeper, const char *path,
                        const struct apply_facts *facts, const struct version *version)
 {
     bool may = version->kept && facts->bytes == version->bytes;
-    char *data = may ? malloc(facts->bytes + 1) : NULL;
+    char *data = may ? calloc(1, facts->bytes + 1) : NULL;
     bool has = data && place_content(keeper->work_fd, path, facts, data) &&
                memcmp(data, version->data, facts->bytes) == 0;
     free(data);
@@ -151,25 +152,26 @@ struct version *place_read(struct keeper *keeper, int root_fd, const char *path,
 {
     struct version *version = version_of(facts);
     bool has_data = version && (version->kind == KIND_FILE || version->kind == KIND_LINK);
-    if (!has_data || facts->bytes > keeper->limit_bytes - keeper->used_bytes) {
+    uint64_t space = keeper->limit_bytes - keeper->used_bytes;
+    if (!has_data || facts->bytes > (S_ISREG(facts->mode) ? keeper->limit_bytes : space)) {
         return version;
     }
-    version->data = malloc(facts->bytes + 1);
+    version->data = calloc(1, facts->bytes + 1);
     defer_close int fd = version->data && S_ISREG(facts->mode)
                              ? fd_open_beneath(root_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY)
                              : -1;
     if (version->data) {
         version->kept = S_ISREG(facts->mode)
-                            ? read_file(fd, facts, version->data)
+                            ? read_file(fd, facts, version->data, space, &version->data_bytes)
                             : read_link(root_fd, path, facts->bytes, version->data);
         version->data[facts->bytes] = '\0';
+        version->data_bytes = S_ISREG(facts->mode) ? version->data_bytes : facts->bytes;
     }
     if (version->kept && fd >= 0) {
-        version->kept =
-            read_attributes(fd, version, keeper->limit_bytes - keeper->used_bytes - facts->bytes);
+        version->kept = read_attributes(fd, version, space - version->data_bytes);
     }
     if (version->kept) {
-        keeper->used_bytes += facts->bytes + version->attributes_size;
+        keeper->used_bytes += version->data_bytes + version->attributes_size;
     } else {
         free(version->data);
         version->data = NULL;
@@ -183,6 +185,7 @@ void place_keep(struct keeper *keeper, const char *path, struct version *version
         version->kept ? NULL : place_read(keeper, keeper->work_fd, path, &version->facts);
     if (copy && copy->kept) {
         version->data = copy->data;
+        version->data_bytes = copy->data_bytes;
         version->attributes = copy->attributes;
         version->attributes_size = copy->attributes_size;
         copy->attributes = NULL;
@@ -219,8 +222,6 @@ bool place_same(int one_fd, const struct apply_facts *one, int other_fd,
 
 /* --- replacing: the user and code may do the same at the same moment --- */
 
-enum { NS_PER_S = 1000000000 };
-
 /* Code may have taken the right to write from its own directories: gives it back for a moment. */
 struct loosened {
     int fd; /* -1: the directory is as it was */
@@ -256,17 +257,10 @@ void place_temporary_name(char out[PLACE_TEMPORARY_NAME])
     (void)snprintf(out, PLACE_TEMPORARY_NAME, ".write-%016llx", (unsigned long long)random);
 }
 
-static void times_of(int64_t mtime_ns, struct timespec ret_times[2])
-{
-    int64_t rest = (mtime_ns % NS_PER_S + NS_PER_S) % NS_PER_S; /* before 1970 too */
-    ret_times[0] = (struct timespec){.tv_nsec = UTIME_OMIT};
-    ret_times[1] = (struct timespec){.tv_sec = (mtime_ns - rest) / NS_PER_S, .tv_nsec = rest};
-}
-
 static void set_times(int fd, int64_t mtime_ns)
 {
     struct timespec times[2];
-    times_of(mtime_ns, times);
+    content_times(mtime_ns, times);
     (void)futimens(fd, times);
 }
 
@@ -296,6 +290,11 @@ static int set_attributes(int fd, const struct version *version)
     return has_acl ? result : attributes_remove_acl(fd);
 }
 
+static bool is_wanted(void)
+{
+    return true;
+}
+
 /* Makes a file or symlink of that name, which nothing has. from_fd: of the content, else -1. 0,
  * WITHOUT_ACL: only its owner can use it, because the mode may give others more than they had, or
  * -errno. */
@@ -309,8 +308,9 @@ static int make(int dir_fd, const char *name, const struct version *version, int
     if (fd < 0) {
         return -errno;
     }
-    int r =
-        from_fd >= 0 ? fd_copy_all(from_fd, fd) : fd_write_all(fd, version->data, version->bytes);
+    int r = from_fd >= 0 ? content_copy(from_fd, fd, version->bytes, is_wanted)
+                         : content_store(fd, version->data, version->bytes);
+    r = r > 0 ? -ESTALE : r;
     if (r == 0 && fchmod(fd, version->mode) < 0) {
         r = -errno;
     }
@@ -424,8 +424,7 @@ static int write_over(int dir_fd, const char *name, const struct version *versio
         (void)fchmod(fd, st.st_mode & 07777);
         return -EOPNOTSUPP;
     }
-    r = fd_write_all(fd, version->data, version->bytes);
-    r = r ? r : ftruncate(fd, (off_t)version->bytes) < 0 ? -errno : 0;
+    r = content_store(fd, version->data, version->bytes);
     set_times(fd, version->mtime_ns);
     return r ? r : fd_flush(fd);
 }
@@ -628,7 +627,7 @@ int place_set_attributes(const struct keeper *keeper, const char *path,
     struct apply_facts meant = *expected;
     defer_close int dir_fd = place_parent(keeper->work_fd, path, &name);
     int r = dir_fd < 0 ? dir_fd : check(dir_fd, name, expected);
-    times_of(version->mtime_ns, times);
+    content_times(version->mtime_ns, times);
     if (r == 0 && (fchmodat(dir_fd, name, version->mode, AT_SYMLINK_NOFOLLOW) < 0 ||
                    (version->mtime_ns != expected->mtime_ns &&
                     utimensat(dir_fd, name, times, AT_SYMLINK_NOFOLLOW) < 0))) {

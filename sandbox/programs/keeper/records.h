@@ -31,8 +31,9 @@ struct version {
     bool kept;     /* data is there */
     int64_t mtime_ns;
     uint64_t bytes;
-    char *data;       /* of a file; the target of a symlink */
-    char *attributes; /* extended ones: name, NUL, size as uint32_t, value; or NULL */
+    uint64_t data_bytes; /* of data: what it takes, which holes do not */
+    char *data;          /* of a file; the target of a symlink */
+    char *attributes;    /* extended ones: name, NUL, size as uint32_t, value; or NULL */
     size_t attributes_size;
 };
 
@@ -171,7 +172,8 @@ struct version *place_read(struct keeper *keeper, int root_fd, const char *path,
                            const struct apply_facts *facts);
 /* Copies what is at path and is what the version was last seen as, if there is space. */
 void place_keep(struct keeper *keeper, const char *path, struct version *version);
-/* The bytes of a file or the target of a symlink, which facts describe: data has space for them.
+/* The bytes of a file or the target of a symlink, which facts describe: data has space for them,
+ * and is zero.
  * False: they could not be read, or have changed. */
 bool place_content(int root_fd, const char *path, const struct apply_facts *facts, char *data);
 /* Whether the file at path, which facts describe, has the bytes of the version, of which there is a

@@ -208,7 +208,7 @@ void version_release(struct keeper *keeper, struct version **version)
     if (!gone || --gone->references > 0) {
         return;
     }
-    keeper->used_bytes -= gone->data ? gone->bytes : 0;
+    keeper->used_bytes -= gone->data ? gone->data_bytes : 0;
     keeper->used_bytes -= gone->attributes_size;
     free(gone->data);
     free(gone->attributes);

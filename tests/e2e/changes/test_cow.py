@@ -4,6 +4,7 @@ import os
 import shutil
 import stat
 import subprocess
+import time
 import unittest
 
 from client import Server, need_userns
@@ -117,6 +118,32 @@ class Acceptance(Project):
 
 
 class Chosen(Project):
+    def test_times_of_what_is_applied(self):
+        """make(1) goes by them. What has the time of the user's file, or one that is to come, gets the present."""
+        second = 10**9
+        now = time.time_ns()
+        for name in ("edited", "same"):
+            self.put(name, "user\n")
+            os.utime(self.dir / name, ns=(5 * second, 5 * second))
+        times = {"new": -3 * second + 7, "edited": 10 * second + 123456789, "same": 5 * second, "later": now + 3600 * second}
+        with self.server() as server:
+            self.assert_ok(server.python(f"import os\nfor name, ns in {times!r}.items():\n    with open(name, 'w') as file: file.write('code')\n"
+                                         "    os.utime(name, ns=(ns, ns))"))
+            self.assertFalse(server.call("apply_changes").is_error)
+        got = {name: os.stat(self.dir / name).st_mtime_ns for name in times}
+        self.assertEqual([got[name] for name in ("new", "edited")], [times["new"], times["edited"]])
+        for name in ("same", "later"):
+            self.assertTrue(now - second <= got[name] <= time.time_ns(), name)
+
+    def test_a_path_is_that_of_a_name_with_the_same_characters(self):
+        self.put("re\u0301sume\u0301/a\u0301.txt", "user\n")
+        with self.server() as server:
+            self.assert_ok(server.python("open('re\u0301sume\u0301/a\u0301.txt', 'w').write('code\\n')\nopen('re\u0301sume\u0301/b', 'w').write('b')"))
+            self.assertIn("[1 change]", server.call("list_changes", paths=["r\xe9sum\xe9/\xe1.txt"]).text)
+            self.assertIn("no such file", server.call("list_changes", paths=["r\xe9sum\xe9/\xe0.txt"]).text)
+            self.assertIn("applied 1 of 1", server.call("apply_changes", paths=["r\xe9sum\xe9/\xe1.txt"]).text)
+        self.assertEqual((self.dir / "re\u0301sume\u0301/a\u0301.txt").read_text(), "code\n")
+
     def test_paths_choose_what_is_applied(self):
         self.put("src/old")
         self.put("gone/a/b")

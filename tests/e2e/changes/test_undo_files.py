@@ -271,6 +271,21 @@ os.mkfifo('fifo')
             self.undo(server)
             self.assertEqual(server.python(code, session="reader").output, before)
 
+    def test_holes_stay_holes_and_take_no_space(self):
+        """Six files of 48 MiB, of which --undo-files could keep one."""
+        with self.server() as server:
+            self.assert_ok(server.python(
+                "import os\ndef facts():\n    return [(os.stat(f).st_size, os.stat(f).st_blocks < 2000, zlib.crc32(open(f, 'rb').read())) for f in files]\n"
+                "import zlib\nfiles = [f'sparse{i}' for i in range(6)]\nfor f in files:\n    with open(f, 'wb') as file:\n"
+                "        file.write(b'begin'); file.seek(48 << 20); file.write(b'end')\nbefore = facts()"))
+            self.assert_ok(server.python("for f in files[:5]:\n    with open(f, 'r+b') as file: file.seek(20 << 20); _ = file.write(b'x' * 9999)"))
+            self.assert_ok(server.python("os.remove(files[5]); os.truncate(files[4], 1)"))
+            for _ in range(2):
+                result = self.undo(server)
+                self.assertNotIn("cannot revert", result.text)
+                self.assertNotIn("no copy", result.text)
+            self.assert_prints(server.python("print(facts() == before, before[0][1])"), "True True")
+
     def test_a_hard_linked_file(self):
         with self.server() as server:
             self.assert_ok(server.python("import os; open('a', 'w').write('first'); os.link('a', 'b')"))

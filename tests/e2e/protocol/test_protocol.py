@@ -49,7 +49,36 @@ class Lines(Shared):
                 answer = self.error_after(b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"write_file",'
                                           b'"arguments":{"path":"half.txt","content":"%s"}}}' % (self.server.last_id, sent))
                 self.assertFalse(answer["result"].get("isError"), answer)
+                self.assertRegex(answer["result"]["content"][0]["text"],
+                                 "; 2 unpaired surrogates were" if meant.count("\ufffd") == 2 else "; 1 unpaired surrogate was")
                 self.assertEqual(self.server.read("half.txt").text, meant)
+        self.assertNotIn("surrogate", self.server.write("half.txt", "\ufffd\ufdd0 \U0001f600").text)
+
+    def test_half_of_a_surrogate_pair_is_no_name_and_found_nowhere(self):
+        call = self.server.call
+        self.server.write("half.txt", "bad \ufffd \ufdd0\n")
+        for tool, arguments, pointer in (("write_file", {"path": "a\ud83d", "content": "x"}, "/path"),
+                                         ("write_file", {"file_path": "a\ud83d", "content": "x"}, "/path"),
+                                         ("write_file", {"path": "half.txt", "old_text": "bad \udc00", "new_text": "x"}, "/old_text"),
+                                         ("read_file", {"path": "half.txt\ud83d"}, "/path"),
+                                         ("run_python", {"code": "1", "session": "a\ud83d"}, "/session"),
+                                         ("install_package", {"packages": ["six", "a\ud83d"]}, "/packages")):
+            with self.subTest(tool=tool, arguments=arguments):
+                refused = call(tool, **arguments)
+                self.assertTrue(refused.is_error, refused.text)
+                self.assertIn(f"- {pointer}: has half of a surrogate pair", refused.text)
+        self.assertIn("; 1 unpaired surrogate was written as U+FFFD",
+                      call("write_file", path="half.txt", old_text="bad \ufffd", new_text="\ud83d").text)
+        self.assertEqual(self.server.read("half.txt").text, "\ufffd \ufdd0\n")
+
+    def test_half_of_a_surrogate_pair_in_code_is_noted(self):
+        result = self.server.python("print(ascii('\ud83d'), ascii(input()))", stdin="\udc00")
+        self.assert_prints(result, "'\\ufffd' '\\ufffd'")
+        self.assertIn("2 unpaired surrogates became U+FFFD; for Python's escape send two backslashes", result.text)
+        result = self.server.python("print(ascii('\\ud83d'))")
+        self.assert_prints(result, "'\\ud83d'")
+        self.assertNotIn("surrogate", result.text)
+        self.assertEqual(self.server.request("ping\ud83d")["error"]["code"], -32601)
 
     def test_a_value_that_is_not_a_request_is_invalid(self):
         for line in ("[]", "1", "null", '"ping"', "true", '{"jsonrpc":"2.0"}',

@@ -75,7 +75,7 @@ class Calls(ToolsCase):
                     "TypeError: argument `other` (date): Object of type date is not JSON serializable; send other.isoformat()",
                 "import array; stand.echo(value=array.array('i', [1]))": "argument `value` (array): ",
                 "stand.echo(value={'deep': {1, 2}})": "argument `value` (dict): Object of type set is not JSON serializable",
-                "stand.echo(value=2 ** 63)": "a number is out of range: integers have at most 64 bits",
+                "stand.echo(value=2 ** 63)": "a number is out of range: integers are from -2**63 to 2**63 - 1",
                 "stand.echo(value='x' * (4 << 20))": "more than 4 MiB"}
         with self.server() as server:
             for code, words in rows.items():

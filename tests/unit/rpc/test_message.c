@@ -32,7 +32,7 @@ static void expect(const char *line, enum message_kind kind, const char *id)
     const char *problem = NULL;
     json_t *rescued = NULL;
     struct message message = {};
-    json_t *value = message_parse(span_of(line), &code, &problem, &rescued);
+    json_t *value = message_parse(span_of(line), &code, &problem, &rescued, &(bool){false});
     assert_non_null(value);
     message_classify(value, &message);
     assert_int_equal(message.kind, kind);
@@ -45,7 +45,7 @@ static void expect_refused(const char *line, enum rpc_code wanted, const char *i
     enum rpc_code code = RPC_PARSE_ERROR;
     const char *problem = NULL;
     json_t *rescued = NULL;
-    assert_null(message_parse(span_of(line), &code, &problem, &rescued));
+    assert_null(message_parse(span_of(line), &code, &problem, &rescued, &(bool){false}));
     assert_int_equal(code, wanted);
     assert_non_null(problem);
     expect_id(rescued, id);
@@ -61,7 +61,7 @@ static void integers_beyond_64_bits_are_reals(void **)
     const char *problem = NULL;
     json_t *rescued = NULL;
     struct buf out = BUF_EMPTY;
-    json_t *value = message_parse(span_of(line), &code, &problem, &rescued);
+    json_t *value = message_parse(span_of(line), &code, &problem, &rescued, &(bool){false});
     assert_int_equal(rpc_text_dump(&out, value), 0);
     assert_int_equal(buf_append(&out, "", 1), 0);
     assert_string_equal(buf_bytes(&out),
