@@ -440,12 +440,12 @@ class Command(Keep):
         self.assertEqual(len(self.files()), 1)
 
     @once
-    def test_model_is_told_how_to_decline(self):
-        for flags, is_told in (("--keep", str(self.kept)), True), ((), False):
+    def test_model_reads_how_to_decline(self):
+        for flags, is_said in (("--keep", str(self.kept)), True), ((), False):
             with Server(*flags, initialize=False) as server:
-                self.assertEqual("`reset` in that call" in server.initialize()["instructions"], is_told)
+                self.assertEqual("`reset` in that call" in server.initialize()["instructions"], is_said)
                 tool = server.request("tools/list")["result"]["tools"][0]
-                self.assertEqual("earlier server" in tool["inputSchema"]["properties"]["reset"]["description"], is_told)
+                self.assertEqual("earlier server" in tool["inputSchema"]["properties"]["reset"]["description"], is_said)
                 self.assertNotIn("{kept}", str(tool))
 
 
