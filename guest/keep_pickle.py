@@ -32,47 +32,45 @@ class NotKept(Exception):
     """Its text is the reason."""
 
 
-def module_of(value):
+def words_of(value):
+    """(module, qualified name) that a class, or what is like a function, says of itself. No metaclass is asked."""
+    if not issubclass(type(value), type):
+        return getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     try:
-        name = value.__module__
-    except BaseException:
-        return None
-    return name if type(name) is str else None
+        return type.__dict__["__module__"].__get__(value), type.__dict__["__qualname__"].__get__(value)
+    except AttributeError:  # the code has deleted it
+        return None, None
+
+
+def module_of(kind):
+    name = words_of(kind)[0]
+    return name if type(name) is str else MAIN
 
 
 def importable(value):
     """Whether the module that it names has it by the name that it says, so that an import finds it."""
-    name = module_of(value)
-    found = IMPORTED.get(name) if name != MAIN else None
-    if found is None:
-        return False
-    try:
-        for part in value.__qualname__.split("."):
-            found = getattr(found, part)
-    except BaseException:
-        return False
+    module, name = words_of(value)
+    found = IMPORTED.get(module) if type(module) is str and type(name) is str and module != MAIN else None
+    for part in name.split(".") if found is not None else ():
+        found = (found.__dict__ if type(found) is module_type else namespace_of(found) if issubclass(type(found), type) else {}).get(part)
     return found is value
 
 
 def type_name(kind):
     """As reports name a type: "sqlite3.Connection"."""
-    try:
-        name, module = type.__dict__["__qualname__"].__get__(kind), type.__dict__["__module__"].__get__(kind)
-    except BaseException:
-        name, module = "object", ""
-    return (name if module in ("builtins", MAIN) or type(module) is not str else module + "." + name)[:100]
+    module, name = words_of(kind)
+    return (str(name) if module in ("builtins", MAIN) or type(module) is not str else "%s.%s" % (module, name))[:100]
 
 
 class World:
     """What all pickles of one save have in common. keys: id of a function or class → the name that the session has it by."""
 
     def __init__(self, namespace):
-        self.namespace, self.keys, self.singles, self.roots, self.held = namespace, {}, {}, {}, []
+        self.namespace, self.keys, self.singles, self.roots, self.kinds, self.held = namespace, {}, {}, {}, {}, []
         self.values = {id(value) for value in namespace.values()}
         for name, value in namespace.items():
             if type(name) is str and name[:2] != "__" and self.is_definition(value) and not importable(value):
-                own = getattr(value, "__name__", None)
-                if id(value) not in self.keys or own == name:
+                if id(value) not in self.keys or words_of(value)[1] == name:
                     self.keys[id(value)] = name
 
     @staticmethod
@@ -99,6 +97,11 @@ class World:
             self.roots[root] = root != MAIN and type(file) is str and (file.startswith(LIBRARY) or any(part in file for part in INSTALLED))
         return self.roots[root]
 
+    def is_active(self, kind):
+        """Whether reading a value of this type runs code of the user's."""
+        own = [namespace_of(each) for each in type.__dict__["__mro__"].__get__(kind) if not self.is_library(module_of(each))]
+        return any(space.get(name) is not None for space in own for name in ACTIVE)
+
 
 class Pickler(_pickle.Pickler):
     """One pickle. own: the names of functions and classes that are in it by value."""
@@ -123,14 +126,14 @@ class Pickler(_pickle.Pickler):
                 self.needs.add(key)
                 return make.by_name, (key,)
             return self.class_(value, key) if issubclass(kind, type) else self.reducers[kind](self, value, key)
-        module = module_of(kind) or MAIN
+        if kind not in self.world.kinds:
+            self.world.kinds[kind] = module_of(kind), self.world.is_active(kind)
+        module, active = self.world.kinds[kind]
+        self.active = self.active or active
         single = self.world.single(module, value)
         if single is not None:
             self.referred.add(id(value))
             return make.attribute, single
-        if not self.active and not self.world.is_library(module):
-            self.active = any(name in namespace_of(each) and namespace_of(each)[name] is not None
-                              for each in kind.__mro__ if not self.world.is_library(module_of(each) or MAIN) for name in ACTIVE)
         if kind in self.reducers:
             return self.reducers[kind](self, value, "")
         if kind is builtin_type:
@@ -191,7 +194,7 @@ class Pickler(_pickle.Pickler):
 
 
 def is_fixed(kind):
-    module = (module_of(kind) or "").partition(".")[0]
+    module = module_of(kind).partition(".")[0]
     if module in ("numpy", "pandas"):
         return any(word in each.__name__ for each in kind.__mro__ for word in FIXED_OF_ARRAYS) or "generic" in [each.__name__ for each in kind.__mro__]
     return module in FIXED
