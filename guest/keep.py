@@ -38,6 +38,7 @@ pickles = load("keep_pickle")
 make = load("keep_make")
 finding = load("keep_names")
 descriptors = load("descriptors")
+native = load("native")
 VERSION = "1"
 CHUNK = 1 << 16
 SIGKILL = 9
@@ -73,6 +74,7 @@ def silence():
 def confine(fd, most):
     """Takes from this process, a fork, what code in it could do to others. Only fd stays open."""
     os.setpgid(0, 0)
+    native.prctl(native.SET_PDEATHSIG, SIGKILL, 0, 0, 0)
     silence()
     for number in descriptors.all_open():
         if number not in (0, 1, 2, fd, frames.OUT_FD, frames.ERR_FD):
@@ -270,11 +272,6 @@ class Save:
             self.size -= self.kept.pop(name).size
         for unit in self.work(again):
             self.take(unit, True)
-        lost = True
-        while lost:  # what needs a function or class that is not kept is of no use
-            lost = [(unit, name) for unit in set(self.kept.values()) for name in unit.needs if name not in self.kept]
-            for unit, name in lost:
-                self.lose(unit, "needs %s" % name)
 
     def take(self, unit, is_last):
         if unit.reason:

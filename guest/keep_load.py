@@ -200,22 +200,16 @@ class Load:
         for unit in self.body.units:
             unit.reason = unit.reason if unit.reason in FINAL else None
 
-    def bring_each(self):
-        for unit in self.body.units:
-            if not unit.done and not unit.reason:
-                self.in_time(unit, self.limit(unit), self.bring, unit)
-
     def bring_all(self, careful):
         """Those first that run no code of the user's. What fails is tried once more after all others."""
         active = [unit for unit in self.body.units if careful or unit.active]
-        for unit in active:
-            unit.reason = "needs a trial"
-        self.bring_each()
         if active:
             self.try_in_forks(list(active), now_s() + (self.end - now_s()) / 2)
         for _ in range(2):
             self.forget()
-            self.bring_each()
+            for unit in sorted(self.body.units, key=lambda each: each.active):
+                if not unit.done and not unit.reason:
+                    self.in_time(unit, self.limit(unit), self.bring, unit)
 
     def in_time(self, unit, seconds, function, *args):
         """Calls it with an alarm; a unit that is late has that as its reason."""

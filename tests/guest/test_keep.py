@@ -180,7 +180,8 @@ class Lives(unittest.TestCase):
         self.assertLessEqual({"Slow", "x"}, set(answer["report"]["back"]))
 
     def test_damaged_bodies(self):
-        self.both(["import json\na = [1]; b = {'a': a}\ndef f(): return a", "class A: pass\nc = A()"])
+        cells = ["import json\na = [1]; b = {'a': a}\ndef f(): return a", "class A: pass\nc = A()"]
+        self.both(cells)
         whole = pathlib.Path(self.directory.name, "body0").read_bytes()
         places = [*range(0, len(whole), 37), len(whole) - 1]
         bodies = [whole[:at] for at in places] + [whole[:at] + bytes((whole[at] ^ 0x55,)) + whole[at + 1:] for at in places]
@@ -188,6 +189,7 @@ class Lives(unittest.TestCase):
             pathlib.Path(self.directory.name, "body%d" % number).write_bytes(data)
         answers = self.life("load", [{"options": dict(PATIENT, careful=True)} for _ in bodies])
         self.assertEqual([answer["report"]["whole"] for answer in answers[: len(places)]], [False] * len(places))
+        self.assertLessEqual({text for answer in answers[: len(places)] for text in answer["report"]["sources"].values()}, set(cells))
         self.assertGreater(max(len(answer["report"]["back"]) for answer in answers[: len(places)]), 2)
 
     def test_arrays(self):
@@ -228,13 +230,15 @@ class Sessions(GuestCase):
         for name in "pickle", "_pickle", "copyreg", "marshal", "select", "keep", "random", "ast", "gc", "_compat_pickle":
             self.run_ok("with open('%s.py', 'w') as file: file.write('raise SystemExit')" % name)
         self.run_ok("import os, sys\nx = [1]; y = {'x': x}\nclass P:\n    def __reduce__(self):\n        print('never'); sys.stdout.flush()\n"
-                    "        return P, ()\np = P()\ndef f(n): return n + len(x)\nlog = open('log', 'w')")
+                    "        return P, ()\np = P()\ndef f(n): return n + len(x)\nlog = open('log', 'w')\n"
+                    "class Q:\n    def __setstate__(self, state): print('loaded'); os.write(1, b'again')\nq = Q(); q.x = 1")
         self.run_ok("import builtins\nfor name in 'isinstance', 'getattr', 'len', 'map', 'open', 'super', 'zip', '__build_class__':\n"
                     "    setattr(builtins, name, None)")
         reply = self.run_ok(SAVE)
         self.assertEqual((reply.value, reply.out), ("0", ""))
         self.session = self.guest.session()
-        self.assertEqual(self.value(LOAD), "(['P', 'f', 'p', 'x', 'y'], ['log'])")
+        reply = self.run_ok(LOAD)
+        self.assertEqual((reply.value, reply.out), ("(['P', 'Q', 'f', 'p', 'q', 'x', 'y'], ['log'])", "loaded\nagain"))
         self.assertEqual(self.value("y['x'] is x, f(1), type(p) is P, 'pickle' in sys.modules"), "(True, 2, True, False)")
 
 
