@@ -38,6 +38,7 @@ pickles = load("keep_pickle")
 make = load("keep_make")
 finding = load("keep_names")
 descriptors = load("descriptors")
+native = load("native")
 VERSION = "1"
 CHUNK = 1 << 16
 SIGKILL = 9
@@ -63,14 +64,20 @@ def refuse(event, args):
     raise PermissionError("%s: not while a session is kept or comes back" % event)
 
 
+def silence():
+    null = os.open("/dev/null", os.O_RDWR)
+    for number in (0, 1, 2, frames.OUT_FD, frames.ERR_FD):
+        os.dup2(null, number)
+    os.close(null)
+
+
 def confine(fd, most):
     """Takes from this process, a fork, what code in it could do to others. Only fd stays open."""
     os.setpgid(0, 0)
-    null = os.open("/dev/null", os.O_RDWR)
-    for number in 0, 1, 2:
-        os.dup2(null, number)
+    native.prctl(native.SET_PDEATHSIG, SIGKILL, 0, 0, 0)
+    silence()
     for number in descriptors.all_open():
-        if number > 2 and number != fd:
+        if number not in (0, 1, 2, fd, frames.OUT_FD, frames.ERR_FD):
             os.close(number)
     if setrlimit is not None:
         setrlimit(RLIMIT_CORE, (0, 0))
@@ -93,7 +100,7 @@ class Writer:
     """The file that a pickler writes to: b"d", u32 size and bytes for each part."""
 
     def __init__(self, fd, most):
-        self.fd, self.left, self.ended = fd, most, False
+        self.fd, self.left = fd, most
 
     def write(self, data):
         size = memoryview(data).nbytes
@@ -140,54 +147,46 @@ class Fork:
         return data
 
     def close(self):
-        """Kills it; returns its wait status."""
         os.close(self.fd)
-        for kill, whom in (os.killpg, self.pid), (os.kill, self.pid):
+        for step, *args in (os.killpg, self.pid, SIGKILL), (os.kill, self.pid, SIGKILL), (os.waitpid, self.pid, 0):
             try:
-                kill(whom, SIGKILL)
+                step(*args)
             except OSError:
-                pass
-        try:
-            return os.waitpid(self.pid, 0)[1]
-        except OSError:  # the code ignores SIGCHLD
-            return 0
+                pass  # the code ignores SIGCHLD
 
 
-def reason_of(error, kind=""):
-    """Why a value is not pickled, in words."""
-    text = str(error) if type(error) in (TypeError, AttributeError, pickles.NotKept) or type(error).__name__ == "PicklingError" else ""
+def reason_of(error, kind):
+    """Why a value of this kind is not pickled, in words."""
     if type(error) is pickles.NotKept:
-        return text
-    if type(error) is MemoryError:
-        return "its pickling takes too much memory"
-    if type(error) is RecursionError:
-        return "nested too deeply"
-    if text:
-        what = text.partition("'")[2].partition("'")[0] if text.startswith("cannot pickle '") else ""
-        return "holds a %s, which is not picklable" % what if what and what != kind else "not picklable"
+        return str(error)
+    if type(error) in (MemoryError, RecursionError):
+        return "its pickling takes too much memory" if type(error) is MemoryError else "nested too deeply"
+    if type(error) in (TypeError, AttributeError) or type(error).__name__ == "PicklingError":
+        _, found, what = str(error).partition("cannot pickle '")
+        what = what.partition("'")[0]
+        return "holds a %s, which is not picklable" % what[:60] if found and what != kind else "not picklable"
     return "its pickling raised %s" % type(error).__name__[:60]
 
 
-class Kept:
-    """One unit: names that are in one pickle."""
+class Unit:
+    """Names that are in one pickle, or the reason why they are not."""
 
-    def __init__(self, names):
-        self.names, self.parts, self.size, self.reason, self.shared = names, [], 0, None, ()
+    def __init__(self, names, reason=None):
+        self.names, self.reason, self.parts, self.size, self.shared, self.active = names, reason, [], 0, (), False
         self.needs = self.files = self.used = self.modules = frozenset()
-        self.active = False
 
 
 class Save:
     def __init__(self, namespace, cells, limits):
         self.namespace, self.cells = namespace, cells
-        self.name_s, self.end, self.max_bytes = limits
+        self.name_s, self.end, self.most = limits
         self.world = pickles.World(namespace)
         self.makers, self.dotted = finding.made_names(namespace, cells)
-        self.kept, self.lost, self.ended = {}, {}, 0  # name → its unit; name → reason
+        self.random, self.kept, self.lost, self.size, self.ended = state_of_random(), {}, {}, 0, 0  # name → its unit; name → reason
 
     def pickle(self, fd, names):
         """In the fork."""
-        pickler = pickles.Pickler(Writer(fd, self.max_bytes), self.world, names)
+        pickler = pickles.Pickler(Writer(fd, self.most), self.world, names)
         fields = ["kept"]
         try:
             make.call(pickler.dump, tuple(map(self.value, names)))
@@ -203,19 +202,17 @@ class Save:
         write_all(fd, b"e" + len(data).to_bytes(4, "little") + data)
 
     def value(self, name):
-        if name == STATE_OF_RANDOM:
-            return self.random
         if name == STATE_OF_NUMPY:
             return IMPORTED["numpy.random"].get_state()
-        return self.namespace[name]
+        return self.random if name == STATE_OF_RANDOM else self.namespace[name]
 
     def receive(self, fork, names):
         """The next unit as the fork has pickled it. ValueError: its code has written into the pipe."""
-        unit, end, quiet_s = Kept(names), min(self.end, now_s() + 5 * self.name_s), self.name_s
+        unit, end, quiet_s = Unit(names), min(self.end, now_s() + 5 * self.name_s), self.name_s
         while True:
             head = fork.read(5, quiet_s, end)
             size = int.from_bytes(head[1:], "little")
-            if head[:1] == b"d" and unit.size + size <= self.max_bytes:
+            if head[:1] == b"d" and unit.size + size <= self.most:
                 unit.parts.append(fork.read(size, self.name_s, end))
                 unit.size += size
             elif head[:1] == b"p":  # the rest is no code of the user's
@@ -225,14 +222,12 @@ class Save:
             else:
                 raise ValueError
         parts = frames.split(bytes(fork.read(size, self.name_s, end)))
-        pairs = list(zip(parts[1::2], parts[2::2]))
-        for key in SETS:
-            setattr(unit, key, {value.decode() for each, value in pairs if each == key.encode()})
+        pairs = [(key.decode(), value) for key, value in zip(parts[1::2], parts[2::2])]
+        for kind in SETS:
+            setattr(unit, kind, {value.decode() for key, value in pairs if key == kind})
         found = dict(pairs)
-        if parts[0] != b"kept":
-            unit.reason = found.get(b"reason", b"not picklable").decode()
-        unit.active = b"active" in found
-        shared = found.get(b"shared", b"")
+        unit.reason = None if parts[0] == b"kept" else found["reason"].decode()
+        unit.active, shared = "active" in found, found.get("shared", b"")
         unit.shared = [shared[at : at + 8] for at in range(0, len(shared), 8)]
         return unit
 
@@ -241,9 +236,9 @@ class Save:
         at = 0
         while at < len(units):
             if self.ended >= ENDED_MAX or now_s() >= self.end:
-                yield from (self.failed(names, "time") for names in units[at:])
+                yield from (Unit(names, "time") for names in units[at:])
                 return
-            fork = Fork(self.pickle, units[at:], 2 * self.max_bytes)
+            fork = Fork(self.pickle, units[at:], 2 * self.most)
             reason = None
             try:
                 while at < len(units):
@@ -253,19 +248,14 @@ class Save:
                 reason = "its pickling ended the process"
             except TimeoutError:
                 reason = "its pickling takes too long"
-            except (ValueError, IndexError):
+            except (ValueError, LookupError):
                 reason = "not picklable"
             finally:
                 fork.close()
             if reason is not None:
                 self.ended += 1
-                yield self.failed(units[at], reason)
+                yield Unit(units[at], reason)
                 at += 1
-
-    def failed(self, names, reason):
-        unit = Kept(names)
-        unit.reason = reason
-        return unit
 
     def pickle_all(self):
         units = [(name,) for name in self.namespace if finding.is_shown(name)]
@@ -273,38 +263,35 @@ class Save:
         units += [(STATE_OF_RANDOM,)] if self.random is not None else []
         while units:
             for unit in self.work(units):
-                self.take(unit)
+                self.take(unit, False)
             known = set().union(*(unit.used | unit.needs for unit in self.kept.values()))
-            units = [(name,) for name in self.namespace if name in known and name[:2] != "__" and name not in self.kept and name not in self.lost]
-        groups = self.groups()
-        for name in [name for names in groups for name in names]:
-            del self.kept[name]
-        for unit in self.work(groups):
-            self.take(unit)
-        lost = True
-        while lost:  # what needs a function or class that is not kept is of no use
-            lost = [(unit, name) for unit in set(self.kept.values()) for name in unit.needs if name not in self.kept]
-            for unit, name in lost:
-                self.lose(unit, "needs %s" % name)
+            units = [(name,) for name in self.namespace if type(name) is str and name in known and name[:2] != "__"
+                     and name not in self.kept and name not in self.lost]
+        again = [names for names in self.groups() if len(names) > 1 or self.kept[names[0]].parts is None]
+        for name in [name for names in again for name in names]:
+            self.size -= self.kept.pop(name).size
+        for unit in self.work(again):
+            self.take(unit, True)
 
-    def take(self, unit):
+    def take(self, unit, is_last):
         if unit.reason:
             self.lose(unit, unit.reason)
             return
         self.kept.update((name, unit) for name in unit.names)
-        units = set(self.kept.values())
-        total = sum(each.size for each in units)
-        while total > self.max_bytes:
-            largest = max(units, key=lambda each: each.size)
-            units.remove(largest)
-            total -= largest.size
-            self.lose(largest, "too large")
+        self.size += unit.size
+        while self.size > self.most:
+            largest = max(self.kept.values(), key=lambda each: each.size)
+            if is_last:
+                self.lose(largest, "too large")
+            else:  # what makes it large may be another's too: it is pickled once more, with that
+                self.size -= largest.size
+                largest.size, largest.parts = 0, None
 
     def lose(self, unit, reason):
+        self.size -= unit.size if self.kept.get(unit.names[0]) is unit else 0
         for name in unit.names:
             self.kept.pop(name, None)
-            others = [other for other in unit.names if other != name]
-            self.lost[name] = reason + (" (with %s)" % ", ".join(others[:5]) if others else "")
+            self.lost[name] = reason + beside(name, unit.names)
 
     def groups(self):
         """Names that reach a common object, so that they are pickled together."""
@@ -315,9 +302,9 @@ class Save:
                 if first is not group[name]:
                     first += group[name]
                     group.update((other, first) for other in group[name])
-        return [tuple(names) for names in {id(names): names for names in group.values()}.values() if len(names) > 1]
+        return [tuple(names) for names in {id(names): names for names in group.values()}.values()]
 
-    def write(self, fd):
+    def write(self, fd, path):
         def record(fields, *data):
             write_all(fd, frames.pack(fields))
             for part in data:
@@ -326,7 +313,7 @@ class Save:
         number = 1 + max((int(file[len("<cell ") : -1]) for file in self.cells if file[len("<cell ") : -1].isdigit()), default=0)
         settings = any(finding.SETTINGS.search(text) for text in self.cells.values())
         record(("keep", "version", VERSION, "cell", str(number), "settings", str(int(settings)), "cwd", os.fsencode(directory())))
-        added = [(str(at), os.fsencode(entry)) for at, entry in enumerate(SYS["path"]) if type(entry) is str and entry not in self.path]
+        added = [(str(at), os.fsencode(entry)) for at, entry in enumerate(SYS["path"]) if type(entry) is str and entry not in path]
         record(["path", *(part for pair in added for part in pair)])
         units = list(dict.fromkeys(self.kept.values()))
         files = set().union(*(unit.files for unit in units), ("<cell %s>" % self.place(name)[0] for name in (*self.kept, *self.lost)))
@@ -354,6 +341,11 @@ class Save:
         return pickles.type_name(type(self.namespace.get(name)))
 
 
+def beside(name, names):
+    others = [other for other in names if other != name]
+    return " (with %s)" % ", ".join(others[:5]) if others else ""
+
+
 def directory():
     try:
         return os.getcwd()
@@ -374,9 +366,8 @@ def state_of_random():
 def save(namespace, cells, out_fd, *, layers=(), name_s=1.0, all_s=30.0, max_bytes=256 << 20):
     """See above."""
     gc.disable()
+    silence()
     make.offer()
     saving = Save(namespace, cells, (name_s, now_s() + all_s, max_bytes))
-    saving.path = PATH.union(layers, ("",))
-    saving.random = state_of_random()
     saving.pickle_all()
-    saving.write(out_fd)
+    saving.write(out_fd, PATH.union(layers, ("",)))

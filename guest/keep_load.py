@@ -10,8 +10,10 @@ frames = load("frames")
 make = load("keep_make")
 pickles = load("keep_pickle")
 FOR_EACH = 16 << 20  # bytes of a pickle for which a name gets its time once more
-RECORD_MAX = 64 << 20
-TIME, CHANGED = "time", "type changed"
+TIME, CHANGED, ENDED = "time", "type changed", "loading ended the process"
+BEGUN, DONE, TRIED, LARGE, REFUSED = b"b", b"d", b"t", b"m", b"r"  # what a fork says of a unit
+DECISIVE = {LARGE: "takes too much memory", REFUSED: "loading it would start, signal or connect to others"}
+FINAL = (TIME, CHANGED, ENDED, *DECISIVE.values())
 
 
 class Late(BaseException):
@@ -23,9 +25,8 @@ class NotBack(Exception):
 
 
 class Unit:
-    def __init__(self, active, rows, data):
-        self.active, self.rows, self.data, self.reason, self.busy = active, rows, data, None, False
-        self.done = False
+    def __init__(self, active=False, rows=(), at=0, size=0):
+        self.active, self.rows, self.at, self.size, self.reason, self.busy, self.done = active, rows, at, size, None, False, False
         self.names = [row[0] for row in rows]
 
 
@@ -33,43 +34,32 @@ def text(field):
     return field.decode("utf-8", "replace")
 
 
-def read_all(fd):
-    parts = []
-    while True:
-        part = os.read(fd, 1 << 20)
-        if not part:
-            return memoryview(b"".join(parts))
-        parts.append(part)
-
-
 class Body:
     """The records of a body, as far as it goes."""
 
-    def __init__(self, data):
+    def __init__(self, fd):
+        with open(fd, "rb", 0, closefd=False) as file:
+            self.data = file.read()
         self.units, self.modules, self.lost, self.sources, self.path, self.whole = [], [], [], {}, [], False
-        self.cell, self.cwd, self.settings = 1, "", False
-        at = 0
+        self.cell, self.cwd, self.settings, self.at = 1, "", False, 0
         try:
             while not self.whole:
-                size = int.from_bytes(data[at : at + 4], "little")
-                if at + 4 + size > len(data) or size > RECORD_MAX:
-                    return
-                fields = frames.split(bytes(data[at + 4 : at + 4 + size]))
-                at += 4 + size
-                if text(fields[0]) == "unit":
-                    end = at + int(fields[1])
-                    if end > len(data):
-                        return
-                    self.unit(fields, data[at:end])
-                    at = end
-                else:
-                    getattr(self, "of_" + text(fields[0]))(*fields[1:])
-        except (IndexError, ValueError, AttributeError, TypeError):
-            return  # damaged, or of a future version
+                fields = frames.split(self.take(int.from_bytes(self.take(4), "little")))
+                getattr(self, "of_" + text(fields[0]))(*fields[1:])
+        except (LookupError, ValueError, AttributeError, TypeError):
+            pass  # damaged, or of a future version
 
-    def unit(self, fields, data):
-        rest = list(map(text, fields[3:]))
-        self.units.append(Unit(fields[2] == b"1", [rest[at : at + 5] for at in range(0, len(rest), 5)], data))
+    def take(self, size):
+        self.at += size
+        if self.at > len(self.data):
+            raise ValueError
+        return self.data[self.at - size : self.at]
+
+    def of_unit(self, size, active, *rest):
+        rest, at, self.at = list(map(text, rest)), self.at, self.at + int(size)
+        if not at <= self.at <= len(self.data) or len(rest) % 5:
+            raise ValueError
+        self.units.append(Unit(active == b"1", [rest[at : at + 5] for at in range(0, len(rest), 5)], at, int(size)))
 
     def of_keep(self, *pairs):
         values = dict(zip(pairs[::2], pairs[1::2]))
@@ -110,20 +100,20 @@ def reason_of(error):
 
 class Load:
     def __init__(self, body, namespace, limits):
-        self.body, self.namespace, self.made, self.fd = body, namespace, {}, -1
+        self.body, self.namespace, self.made, self.extra, self.fd, self.rings = body, namespace, {}, {}, -1, False
         self.name_s, self.end = limits
         self.unit_of = {name: unit for unit in body.units for name in unit.names}
-        self.extra = {}
 
     def value_of(self, key):
         if key in self.made:
             return self.made[key]
         unit = self.unit_of.get(key)
-        if unit is not None and not unit.done:
-            self.bring(unit)
-        if key not in self.namespace:
-            raise NotBack("needs %s" % key)
-        return self.namespace[key]
+        try:
+            if unit is not None and not unit.done:
+                self.bring(unit)
+            return self.namespace[key]
+        except Exception:
+            raise NotBack("needs %s" % key) from None
 
     def say(self, what, unit):
         if self.fd >= 0:
@@ -131,16 +121,14 @@ class Load:
 
     def bring(self, unit):
         """Fills the names of one unit. NotBack: why not, which the unit has noted."""
-        if unit.busy:
+        if unit.busy or unit.reason:
             raise NotBack("needs itself")
-        if unit.reason:
-            raise NotBack("needs %s" % unit.names[0])
         unit.busy = True
-        self.say(b"b", unit)
+        self.say(BEGUN, unit)
         try:
-            values = make.call(make.Unpickler(_io.BytesIO(unit.data)).load)
-            for row, value in zip(unit.rows, values):
-                name, kind = row[:2]
+            file = _io.BytesIO(self.body.data)
+            file.seek(unit.at)
+            for (name, kind, *_), value in zip(unit.rows, make.call(make.Unpickler(file).load)):
                 if name[:1] == ".":
                     self.extra[name] = value
                 elif pickles.type_name(type(value)) != kind:
@@ -156,92 +144,104 @@ class Load:
             raise
         finally:
             unit.busy = False
-        self.say(b"e", unit)
+            self.say(DONE, unit)
 
     def limit(self, unit):
-        return max(0.0, min(self.end - now_s(), self.name_s * (1 + len(unit.data) / FOR_EACH)))
+        return max(0.0, min(self.end - now_s(), self.name_s * (1 + unit.size / FOR_EACH)))
 
-    def try_in_forks(self, units):
-        """Finds those at which a process ends or hangs."""
-        while units and now_s() < self.end:
-            fork, stack = keep.Fork(self.try_one, units, sum(len(unit.data) for unit in units)), []
-            reason = "loading ended the process"
+    def try_in_forks(self, units, end):
+        """Finds those at which a process ends or hangs; the others have no reason any more."""
+        while units and now_s() < end:
+            stack, reason = [], ENDED
+            try:
+                fork = keep.Fork(self.try_one, units, sum(unit.size for unit in units))
+            except OSError:  # no more processes are possible
+                break
             try:
                 while units:
-                    head = fork.read(5, self.limit(stack[-1] if stack else units[0]), self.end)
-                    unit = self.body.units[int.from_bytes(head[1:], "little")]
-                    if head[:1] == b"b":
+                    head = bytes(fork.read(5, self.limit(stack[-1] if stack else units[0]), end))
+                    kind, unit = head[:1], self.body.units[int.from_bytes(head[1:], "little")]
+                    if kind == BEGUN:
                         stack.append(unit)
-                    elif head[:1] == b"t":
+                    elif kind == DONE:
+                        stack.pop()
+                    elif kind in DECISIVE:
+                        reason = DECISIVE[kind]
+                        break
+                    elif kind == TRIED:
                         units.remove(unit)
-                        stack = []
-                    elif head[:1] == b"m":
-                        unit.reason = "takes too much memory"
-                    elif head[:1] == b"r":
-                        unit.reason = "loading it would start, signal or connect to others"
+                        unit.reason, stack = None, []
             except TimeoutError:
                 reason = TIME
-            except (EOFError, IndexError, ValueError):
+            except (EOFError, LookupError, ValueError):
                 pass
             finally:
                 fork.close()
             if units:
                 culprit = stack[-1] if stack else units[0]
-                culprit.reason = culprit.reason or reason
+                culprit.reason = reason
                 units = [unit for unit in units if unit is not culprit]
+        for unit in units:
+            unit.reason = TIME if now_s() >= end else None
 
     def try_one(self, fd, unit):
+        """In the fork. An exception is not decisive: it may be due to what the fork lacks."""
         self.fd = fd
-        if not unit.done and not unit.reason:
-            try:
-                self.bring(unit)
-            except MemoryError:
-                self.say(b"m", unit)
-            except BaseException:
-                pass
-        if keep.refused:
-            self.say(b"r", unit)
-            keep.refused.clear()
-        self.say(b"t", unit)
+        self.forget()
+        try:
+            self.bring(unit)
+        except MemoryError:
+            self.say(LARGE, unit)
+        except BaseException:
+            pass
+        self.say(REFUSED if keep.refused else TRIED, unit)
 
-    def bring_all(self):
-        units = [unit for unit in self.body.units if not unit.reason]
-        for again in True, False:  # what fails is tried once more after all others
-            for unit in units:
+    def forget(self):
+        for unit in self.body.units:
+            unit.reason = unit.reason if unit.reason in FINAL else None
+
+    def bring_all(self, careful):
+        """Those first that run no code of the user's. What fails is tried once more after all others."""
+        active = [unit for unit in self.body.units if careful or unit.active]
+        if active:
+            self.try_in_forks(list(active), now_s() + (self.end - now_s()) / 2)
+        for _ in range(2):
+            self.forget()
+            for unit in sorted(self.body.units, key=lambda each: each.active):
                 if not unit.done and not unit.reason:
                     self.in_time(unit, self.limit(unit), self.bring, unit)
-            units = [unit for unit in units if again and unit.reason not in (None, TIME, CHANGED)]
-            for unit in units:
-                unit.reason = None
 
     def in_time(self, unit, seconds, function, *args):
         """Calls it with an alarm; a unit that is late has that as its reason."""
         if seconds <= 0:
             unit.reason = TIME
             return
-        _signal.signal(_signal.SIGALRM, self.ring)
-        _signal.setitimer(_signal.ITIMER_REAL, seconds, 0.1)
         try:
-            try:
-                function(*args)
-            finally:
-                _signal.setitimer(_signal.ITIMER_REAL, 0)
+            self.rings = True
+            _signal.setitimer(_signal.ITIMER_REAL, seconds, 0.1)
+            function(*args)
         except BaseException as error:
             unit.reason = unit.reason or reason_of(error)
-        _signal.signal(_signal.SIGALRM, _signal.SIG_DFL)
+        while self.rings:
+            try:
+                _signal.setitimer(_signal.ITIMER_REAL, 0)
+                self.rings = False
+            except Late:
+                pass
 
     def ring(self, *_):
-        raise Late
+        if self.rings:
+            raise Late
 
     def import_all(self):
         """First, so that no value is late because of them. One that fails does so once more with the values that need it."""
         for name in self.body.modules:
-            self.in_time(Unit(False, [], b""), self.end - now_s(), make.import_module, name)
+            self.in_time(Unit(), self.end - now_s(), make.import_module, name)
 
 
 def bring_back(in_fd, namespace, *, name_s=1.0, all_s=10.0, careful=False):
     """See keep.py."""
-    body, limits = Body(read_all(in_fd)), (name_s, now_s() + all_s)
+    body, limits = Body(in_fd), (name_s, now_s() + all_s)
     cwd, gone = keep.directory(), None
     try:
         os.chdir(body.cwd)
@@ -252,11 +252,10 @@ def bring_back(in_fd, namespace, *, name_s=1.0, all_s=10.0, careful=False):
         if entry not in SYS["path"]:
             SYS["path"].insert(at, entry)
     loading = make.now["loading"] = Load(body, namespace, limits)
+    before = _signal.signal(_signal.SIGALRM, loading.ring)
     loading.import_all()
-    active = [unit for unit in body.units if careful or unit.active]
-    if active:
-        loading.try_in_forks(active)
-    loading.bring_all()
+    loading.bring_all(careful)
+    _signal.signal(_signal.SIGALRM, before)
     make.now["loading"] = None
     for name, module, function in (keep.STATE_OF_RANDOM, "random", "setstate"), (keep.STATE_OF_NUMPY, "numpy.random", "set_state"):
         if name in loading.extra:
@@ -274,7 +273,6 @@ def bring_back(in_fd, namespace, *, name_s=1.0, all_s=10.0, careful=False):
             elif unit.done and name[:1] != "_":
                 back.append(name)
             elif not unit.done:
-                others = [other for other in unit.names if other != name]
-                failed.append(not_back(name, kind, (unit.reason or TIME) + (" (with %s)" % ", ".join(others[:5]) if others else ""), cell, line))
+                failed.append(not_back(name, kind, (unit.reason or TIME) + keep.beside(name, unit.names), cell, line))
     return {"names": len(back), "imports": len(statements), "back": back, "not_back": body.lost + failed, "sources": body.sources,
             "cell": body.cell, "cwd": cwd, "cwd_gone": gone, "settings": body.settings, "whole": body.whole}

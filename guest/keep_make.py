@@ -12,6 +12,7 @@ real_import = load("imports").real_import
 # Code in C imports with the builtins of the innermost Python frame, and what is made here needs modules that the code sees.
 __builtins__ = dict(IMPORTED["builtins"].__dict__, __import__=real_import)
 function_type, module_type = type(lambda: None), type(sys)
+method_type = type(type("Made", (), {"method": lambda self: None})().method)
 cell_type = type((lambda x: lambda: x)(0).__closure__[0])
 now = {"loading": None}
 
@@ -53,6 +54,10 @@ def attribute(module, name):
     return getattr(import_module(module), name)
 
 
+def make_method(function, value):
+    return method_type(function, value)
+
+
 def make_proxy(names):
     return type(type.__dict__)(names)
 
@@ -69,8 +74,10 @@ def fill_cell(cell, values):
     cell.cell_contents, = values
 
 
-def make_function(key, code, module, closure):
-    space = vars(import_module(module)) if module else now["loading"].namespace
+def make_function(key, code, space, closure):
+    """space: the name of a module that has it, "" for the session, or a dictionary."""
+    if type(space) is str:
+        space = vars(import_module(space)) if space else now["loading"].namespace
     return made(key, function_type(marshal.loads(code), space, None, None, closure))
 
 
@@ -91,23 +98,21 @@ def make_type_variable(kind, name, constraints, bound, covariant, contravariant,
     return made
 
 
-def own_new(kind):
-    """The `__new__` of a metaclass, but none that the user wrote: that would do again what it did."""
-    return next(each for each in kind.__mro__ if each.__module__ != "__main__").__new__
-
-
 def make_class(key, kind, name, qualname, bases, head):
+    """By `type` alone: what a metaclass and `__init_subclass__` of the user's did once is in what it is filled with."""
     hook = "__init_subclass__"
-    order = [each for base in bases for each in base.__mro__]
-    hooked = next((each for each in order if hook in vars(each)), object)
+    hooked = next((each for base in bases for each in base.__mro__ if hook in vars(each)), object)
     kept = vars(hooked)[hook] if hooked.__module__ == "__main__" else None
     if kept is not None:
         type.__setattr__(hooked, hook, classmethod(lambda cls, **_: None))
     try:
-        return made(key, own_new(kind)(kind, name, bases, dict(head, __qualname__=qualname)))
+        cls = type.__new__(kind, name, bases, dict(head, __qualname__=qualname))
     finally:
         if kept is not None:
             type.__setattr__(hooked, hook, kept)
+    if issubclass(kind, attribute("abc", "ABCMeta")):
+        _abc._abc_init(cls)
+    return made(key, cls)
 
 
 def fill_class(cls, state):
@@ -119,17 +124,12 @@ def fill_class(cls, state):
             type.__setattr__(cls, name, value)
 
 
-def make_named_tuple(key, name, fields, defaults, module, qualname):
-    cls = attribute("collections", "namedtuple")(name, fields, defaults=defaults, module=module)
-    cls.__qualname__ = qualname
-    return made(key, cls)
-
-
 def make_enum(key, kind, name, bases, members, module, qualname):
     space = kind.__prepare__(name, bases)
     for each, value in {"__module__": module, "__qualname__": qualname, **members}.items():
         space[each] = value
-    return made(key, own_new(kind)(kind, name, bases, space))
+    own_new = next(each for each in kind.__mro__ if each.__module__ != "__main__").__new__
+    return made(key, own_new(kind, name, bases, space))
 
 
 def fill_enum(cls, state):
@@ -139,8 +139,8 @@ def fill_enum(cls, state):
 
 
 CALLED = {each.__name__: each for each in (
-    by_name, import_module, attribute, make_proxy, code_of, make_cell, fill_cell, make_function, fill_function, make_cached, make_type_variable, make_class,
-    fill_class, make_named_tuple, make_enum, fill_enum)}
+    by_name, import_module, attribute, make_method, make_proxy, code_of, make_cell, fill_cell, make_function, fill_function, make_cached, make_type_variable, make_class,
+    fill_class, make_enum, fill_enum)}
 
 
 def offer():

@@ -20,59 +20,66 @@ cell_type, proxy_type, builtin_type = type((lambda x: lambda: x)(0).__closure__[
 member_type, getset_type = type(function_type.__dict__["__globals__"]), type(function_type.__dict__["__code__"])
 namespace_of = type.__dict__["__dict__"].__get__
 ACTIVE = ("__reduce__", "__reduce_ex__", "__setstate__", "__new__", "__setattr__", "__hash__", "__getnewargs__", "__getnewargs_ex__")
-NAMED_TUPLE = {"__slots__", "__dict__", "__module__", "__doc__", "_fields", "_field_defaults", "_fields_defaults", "__new__", "_make", "_replace",
-               "__replace__", "__repr__", "_asdict", "__getnewargs__", "__match_args__", "__orig_bases__", "__firstlineno__", "__static_attributes__"}
+CONSTANTS = (type(None), type(...), type(NotImplemented))  # no module has them, and pickle knows them
 # Values that nothing can change: two names may get one each.
 ATOMS = (str, bytes, int, float, complex, bool, type(None), tuple, frozenset, range, slice, code_type, builtin_type)
 FIXED = ("datetime", "_decimal", "decimal", "fractions", "uuid", "pathlib", "re", "ipaddress", "zoneinfo")
-FIXED_OF_ARRAYS = ("dtype", "Index", "Dtype", "DType", "Timestamp", "Timedelta", "Period")
+FIXED_OF_ARRAYS = ("dtype", "generic", "Index", "Dtype", "DType", "Timestamp", "Timedelta", "Period")
 
 
 class NotKept(Exception):
     """Its text is the reason."""
 
 
-def module_of(value):
+def words_of(value):
+    """(module, qualified name) that a class, or what is like a function, says of itself. No metaclass is asked."""
+    if not issubclass(type(value), type):
+        return getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     try:
-        name = value.__module__
-    except BaseException:
-        return None
-    return name if type(name) is str else None
+        return type.__dict__["__module__"].__get__(value), type.__dict__["__qualname__"].__get__(value)
+    except AttributeError:  # the code has deleted it
+        return None, None
+
+
+def module_of(kind):
+    name = words_of(kind)[0]
+    return name if type(name) is str else MAIN
 
 
 def importable(value):
     """Whether the module that it names has it by the name that it says, so that an import finds it."""
-    name = module_of(value)
-    found = IMPORTED.get(name) if name != MAIN else None
-    if found is None:
-        return False
-    try:
-        for part in value.__qualname__.split("."):
-            found = getattr(found, part)
-    except BaseException:
-        return False
+    module, name = words_of(value)
+    found = IMPORTED.get(module) if type(module) is str and type(name) is str and module != MAIN else None
+    for part in name.split(".") if found is not None else ():
+        found = (found.__dict__ if type(found) is module_type else namespace_of(found) if issubclass(type(found), type) else {}).get(part)
     return found is value
 
 
 def type_name(kind):
     """As reports name a type: "sqlite3.Connection"."""
-    try:
-        name, module = type.__dict__["__qualname__"].__get__(kind), type.__dict__["__module__"].__get__(kind)
-    except BaseException:
-        name, module = "object", ""
-    return (name if module in ("builtins", MAIN) or type(module) is not str else module + "." + name)[:100]
+    module, name = words_of(kind)
+    return (str(name) if module in ("builtins", MAIN) or type(module) is not str else "%s.%s" % (module, name))[:100]
+
+
+def is_of_library(file):
+    return file.startswith(LIBRARY) or any(part in file for part in INSTALLED)
+
+
+def is_written_by_library(value):
+    """Whether dataclass, namedtuple or the like has made this method of a class."""
+    value = value.__func__ if type(value) is staticmethod else value
+    return type(value) is function_type and (value.__code__.co_filename == "<string>" or is_of_library(value.__code__.co_filename))
 
 
 class World:
     """What all pickles of one save have in common. keys: id of a function or class → the name that the session has it by."""
 
     def __init__(self, namespace):
-        self.namespace, self.keys, self.singles, self.roots, self.held = namespace, {}, {}, {}, []
+        self.namespace, self.keys, self.singles, self.roots, self.kinds, self.held = namespace, {}, {}, {}, {}, []
         self.values = {id(value) for value in namespace.values()}
         for name, value in namespace.items():
             if type(name) is str and name[:2] != "__" and self.is_definition(value) and not importable(value):
-                own = getattr(value, "__name__", None)
-                if id(value) not in self.keys or own == name:
+                if id(value) not in self.keys or words_of(value)[1] == name:
                     self.keys[id(value)] = name
 
     @staticmethod
@@ -96,8 +103,13 @@ class World:
         root = name.partition(".")[0]
         if root not in self.roots:
             file = getattr(IMPORTED.get(root), "__file__", None) or LIBRARY
-            self.roots[root] = root != MAIN and type(file) is str and (file.startswith(LIBRARY) or any(part in file for part in INSTALLED))
+            self.roots[root] = root != MAIN and type(file) is str and is_of_library(file)
         return self.roots[root]
+
+    def is_active(self, kind):
+        """Whether reading a value of this type runs code of the user's."""
+        own = [namespace_of(each) for each in type.__dict__["__mro__"].__get__(kind) if not self.is_library(module_of(each))]
+        return any(space.get(name) is not None and not is_written_by_library(space[name]) for space in own for name in ACTIVE)
 
 
 class Pickler(_pickle.Pickler):
@@ -105,7 +117,7 @@ class Pickler(_pickle.Pickler):
 
     def __init__(self, file, world, own):
         self.world, self.own, self.needs, self.files, self.used, self.modules = world, own, set(), set(), set(), set()
-        self.referred, self.active = set(), False  # ids of what is in it by name; whether reading it runs code of the user's
+        self.referred, self.spaces, self.active = set(), {}, False  # ids of what is in it by name; whether reading it runs code of the user's
         self.dispatch_table = getattr(IMPORTED.get("copyreg"), "dispatch_table", {})
         self.reducers = reducers()
         super().__init__(file, 5)
@@ -113,7 +125,7 @@ class Pickler(_pickle.Pickler):
     def reducer_override(self, value):
         kind = type(value)
         if self.world.is_definition(value):
-            if importable(value):
+            if any(value is each for each in CONSTANTS) or importable(value):
                 self.modules.add(value.__module__)
                 self.referred.add(id(value))
                 return NotImplemented
@@ -123,14 +135,14 @@ class Pickler(_pickle.Pickler):
                 self.needs.add(key)
                 return make.by_name, (key,)
             return self.class_(value, key) if issubclass(kind, type) else self.reducers[kind](self, value, key)
-        module = module_of(kind) or MAIN
+        if kind not in self.world.kinds:
+            self.world.kinds[kind] = module_of(kind), self.world.is_active(kind)
+        module, active = self.world.kinds[kind]
+        self.active = self.active or active
         single = self.world.single(module, value)
         if single is not None:
             self.referred.add(id(value))
             return make.attribute, single
-        if not self.active and not self.world.is_library(module):
-            self.active = any(name in namespace_of(each) and namespace_of(each)[name] is not None
-                              for each in kind.__mro__ if not self.world.is_library(module_of(each) or MAIN) for name in ACTIVE)
         if kind in self.reducers:
             return self.reducers[kind](self, value, "")
         if kind is builtin_type:
@@ -147,41 +159,29 @@ class Pickler(_pickle.Pickler):
 
     def function(self, value, key):
         code, scope = value.__code__, value.__globals__
-        self.note_code(code)
-        if scope is not self.world.namespace:
-            name = scope.get("__name__")
-            if vars(IMPORTED.get(name, module_type(""))) is not scope:
-                raise NotKept("a function with a namespace of its own is in it")
+        self.files.add(code.co_filename)
+        self.used.update(names_in(code))
+        if scope is self.world.namespace:
+            scope = ""
+        elif vars(IMPORTED.get(scope.get("__name__"), make)) is scope:
+            scope = scope["__name__"]
         else:
-            name = ""
+            scope = self.spaces.setdefault(id(value), {name: scope[name] for name in names_in(code) if name in scope})
         state = (value.__name__, value.__qualname__, value.__module__, value.__doc__, value.__defaults__, value.__kwdefaults__,
                  value.__annotations__ or None, value.__dict__ or None, getattr(value, "__type_params__", None) or None)
-        return make.make_function, (key, marshal.dumps(code), name, value.__closure__), state, None, None, make.fill_function
-
-    def note_code(self, code):
-        self.files.add(code.co_filename)
-        self.used.update(code.co_names)
-        for each in code.co_consts:
-            if type(each) is code_type:
-                self.note_code(each)
+        return make.make_function, (key, marshal.dumps(code), scope, value.__closure__), state, None, None, make.fill_function
 
     def class_(self, value, key):
         kind, space = type(value), namespace_of(value)
         if not value.__flags__ & HEAP_TYPE or "__module__" not in space:
             raise NotKept("the class %s is in it, which no import finds" % type_name(value))
-        name, qualname, module = value.__name__, value.__qualname__, space.get("__module__")
-        enum, rest = IMPORTED.get("enum"), ()
+        name, qualname, enum = value.__name__, value.__qualname__, IMPORTED.get("enum")
         if enum is not None and issubclass(kind, enum.EnumMeta):
             members = {each: member._value_ for each, member in value._member_map_.items()}
             rest = tuple((each, one) for each, one in space.items() if each not in members and each not in ("__new__", "__doc__", "__dict__")
                          and not (each[:1] == "_" and each[-1:] == "_" and each[1:2] != "_"))
             more = {each: dict(vars(member)) for each, member in value._member_map_.items()}
-            return make.make_enum, (key, kind, name, value.__bases__, members, module, qualname), (rest, more), None, None, make.fill_enum
-        if value.__bases__ == (tuple,) and "_make" in space and type(space.get("_fields")) is tuple:
-            rest = tuple((each, one) for each, one in space.items() if each not in value._fields and (
-                each not in NAMED_TUPLE or type(one) is function_type and one.__code__.co_filename[:6] == "<cell "))
-            return (make.make_named_tuple, (key, name, value._fields, tuple(value._field_defaults.values()), module, qualname),
-                    rest, None, None, make.fill_class)
+            return make.make_enum, (key, kind, name, value.__bases__, members, space["__module__"], qualname), (rest, more), None, None, make.fill_enum
         head = tuple((each, space[each]) for each in ("__module__", "__slots__", "__orig_bases__") if each in space)
         rest = tuple((each, one) for each, one in space.items() if type(one) is not member_type and each not in ("__slots__", "_abc_impl")
                      and not (type(one) is getset_type and each in ("__dict__", "__weakref__")))
@@ -190,10 +190,14 @@ class Pickler(_pickle.Pickler):
         return make.make_class, (key, kind, name, qualname, value.__bases__, head), rest, None, None, make.fill_class
 
 
+def names_in(code):
+    return {*code.co_names}.union(*(names_in(each) for each in code.co_consts if type(each) is code_type))
+
+
 def is_fixed(kind):
-    module = (module_of(kind) or "").partition(".")[0]
+    module = module_of(kind).partition(".")[0]
     if module in ("numpy", "pandas"):
-        return any(word in each.__name__ for each in kind.__mro__ for word in FIXED_OF_ARRAYS) or "generic" in [each.__name__ for each in kind.__mro__]
+        return any(word in each.__name__ for each in kind.__mro__ for word in FIXED_OF_ARRAYS)
     return module in FIXED
 
 
@@ -204,6 +208,7 @@ def reducers():
         cell_type: of_cell,
         code_type: lambda pickler, value, _: (make.code_of, (marshal.dumps(value),)),
         module_type: of_module,
+        make.method_type: lambda pickler, value, _: (make.make_method, (value.__func__, value.__self__)),
         property: lambda pickler, value, _: (property, (value.fget, value.fset, value.fdel, value.__doc__)),
         classmethod: lambda pickler, value, _: (classmethod, (value.__func__,)),
         staticmethod: lambda pickler, value, _: (staticmethod, (value.__func__,)),

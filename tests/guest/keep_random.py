@@ -73,6 +73,23 @@ PARTS = {
                "@contextlib.contextmanager\ndef {c}(x):\n    yield x + {n}"], ["{b}.slow, {a}().slow", "with {c}(1) as inside: pass\ninside"], ""),
     "errors": (["class {a}(ValueError):\n    def __init__(self, code): super().__init__(code); self.code = code\n{b} = {a}({n})\n"
                 "async def {c}(x): return x"], ["{b}.code, {b}.args, isinstance({b}, ValueError), str({b})", "import asyncio\nasyncio.run({c}(3))"], ""),
+    "typing": (["{a} = typing.Optional[int]\nclass {b}(typing.TypedDict):\n    k: int\n@typing.runtime_checkable\nclass {c}(typing.Protocol):\n"
+                "    def go(self) -> int: ...\ndef {a}_f(x: {a}, y: '{c}' = None) -> {b}: return {{'k': {n}}}"],
+               ["{a}_f(1), {a}_f.__annotations__['x'] == {a}, {b}(k=2), isinstance(3, {c}), {b}.__annotations__"], ""),
+    "own scope": (["def {b}():\n    scope = {{'k': [{n}], 'json': json, 'lock': threading.Lock()}}\n"
+                   "    exec('def f(x): return f(x - 1) + k[0] if x else json.dumps(k)[:0] + \"\" or 0', scope)\n    return scope['f']\n{a} = {b}()"],
+                  ["{a}(3), {b}()(1)"], ""),
+    "subclasses": (["class {a}(list):\n    def first(self): return self[0]\nclass {b}:\n    class Inner:\n        v = {n}\n    one = None\n"
+                    "    def __new__(cls):\n        if cls.one is None: cls.one = super().__new__(cls)\n        return cls.one\n"
+                    "{c} = {a}([{n}, {b}(), {b}.Inner()]); {c}.more = {o}"],
+                   ["{c}.first(), {c}[1] is {b}(), type({c}[2]) is {b}.Inner, {c}.more is {o}, type({c}) is {a}"], ""),
+    "described": (["class {a}:\n    def __set_name__(self, owner, name): self.name = name; {a}.n = getattr({a}, 'n', 0) + 1\n"
+                   "    def __get__(self, it, owner): return self.name\nclass {b}:\n    field = {a}()\n    hooks = []\n    @classmethod\n"
+                   "    def hook(cls): return cls.field\n{b}.hooks.append({b}.hook)\n{c} = object()\ndef {a}_f(x={c}): return x is {c}"],
+                  ["{b}.field, {a}.n, {b}.hooks[0](), {a}_f()"], ""),
+    "registered": (["class {a}:\n    def __init__(self): self.routes = {{}}\n    def route(self, path):\n        def put(f):\n            self.routes[path] = f\n"
+                    "            return f\n        return put\n{b} = {a}()", "@{b}.route('/')\ndef _(): return {n}", "@{b}.route('/c')\ndef {c}(): return {o}"],
+                   ["{b}.routes['/'](), {b}.routes['/c'] is {c}, {c}() is {o}", "{b}.route('/d')({c}) is {c}, len({b}.routes)"], ""),
     "deep": (["{a} = []\nfor _ in range(50000): {a} = [{a}]\n{b} = [{n}]"], ["{b}"], "a"),
     "generator": (["def {b}(n): yield from range(n)\n{a} = {b}(3)"], ["list({b}(4))"], "a"),
     "file": (["{a} = open('/dev/null'); {b} = {{'log': {a}}}; {c} = [{n}]"], ["{c}"], "ab"),

@@ -470,7 +470,8 @@ void session_kept_loaded(struct session *session, const struct box_message *mess
     (void)buf_appendf(&kept->line, "%ssession of %s is back: %u name%s, %u import%s",
                       buf_size(&kept->line) ? " | " : "", keep_time(header->time_s, at), names,
                       names == 1 ? "" : "s", imports, imports == 1 ? "" : "s");
-    kept->aside = append_all_missing(session, message, &kept->line);
+    bool misses = append_all_missing(session, message, &kept->line);
+    kept->aside = misses || box_message_number(message, "torn", 0) > 0;
     append_rest(session, message, header, &kept->line);
     add_record(session, header);
     kept->back = BACK_OVER;

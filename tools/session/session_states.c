@@ -624,14 +624,12 @@ static bool memory_make_way(struct sessions *sessions, struct box *box, uint64_t
         .used_bytes = used_bytes,
     };
     uint64_t held = 0;
-    if (!checkpoint_memory_is_full(&memory) || !box_memory_of_checkpoints(box, &held)) {
+    if (!checkpoint_memory_is_full(&memory) || sessions_kept_yield(sessions) ||
+        !box_memory_of_checkpoints(box, &held)) {
         return true;
     }
     if (!checkpoint_older_make_way(&memory, held)) {
         return false;
-    }
-    if (sessions_kept_yield(sessions)) {
-        return true;
     }
     /* First those of the sessions whose code runs: it fills the memory. */
     for (unsigned pass = 0; pass < 2; pass++) {

@@ -12,7 +12,7 @@ import tempfile
 import time
 import unittest
 
-from client import COMMAND, SLOW, Case, Server, give_away, once, run_cli, size
+from client import COMMAND, SLOW, Case, Server, give_away, once, run_cli, size, writable_cgroup
 from container_level import CONTAINER
 
 HEADER = 16 + 7 * 8 + 72 + 24 + 4096 + 72  # struct keep_header
@@ -229,6 +229,35 @@ class Refused(Keep):
         self.assertIn("Out: (False, 1)", result.text)
         self.assertRegex(result.text, r"not back: b \(")
 
+    def test_state_that_always_ends_the_interpreter_is_given_up_and_stays(self):
+        work = self.place / "work"
+        work.mkdir()
+        (work / "bomb.py").write_text("x = 1\n")
+        give_away(work)
+        flags = ("--workspace", str(work))
+        self.life("import bomb\nn = 1", args=flags)
+        before = self.files()[0].read_bytes()
+        (work / "bomb.py").write_text("import os\nos._exit(9)\n")
+        result = self.life("'n' in globals()", args=flags)
+        self.assertRegex(result.text, r"^\[the session of [^|]* was not loaded: loading it ended the interpreter, or took too "
+                         r"long, twice\]\nOut: False")
+        self.assertEqual(self.files()[0].read_bytes(), before)
+
+    def test_load_that_hangs_ends_in_time_and_the_state_stays(self):
+        work = self.place / "work"
+        work.mkdir()
+        (work / "slow.py").write_text("x = 1\n")
+        give_away(work)
+        flags = ("--workspace", str(work))
+        self.life("import slow\nn = 1", args=flags)
+        (work / "slow.py").write_text("import time\ntime.sleep(1000)\n")
+        before, began = self.files()[0].read_bytes(), time.monotonic()
+        result = self.life("m = 2; m", args=flags)
+        self.assertLess(time.monotonic() - began, 20 * SLOW)
+        self.assertRegex(result.text, r"not back: slow \(module, time, from <cell 1>")
+        self.assertIn("Out: 2", result.text)
+        self.assertEqual(self.files("earlier")[0].read_bytes(), before)
+
     def test_directories_that_code_sees_or_others_own_are_refused(self):
         for mode in 0o755, 0o770:
             self.kept.mkdir(mode=0o700, exist_ok=True)
@@ -316,6 +345,17 @@ class Saving(Keep):
             self.assertNotIn("printed", server.python("n").text)
         self.assertEqual(list(work.glob("made")), [])
         self.assertIn("Out: 1", self.life("n", args=("--workspace", str(work))).text)
+
+    @unittest.skipUnless(writable_cgroup("memory"), "no control group counts memory")
+    def test_copy_makes_way_for_a_call_that_needs_the_memory(self):
+        with self.server("--memory", "256M") as server:
+            server.python("import os, time\nclass Slow:\n    def __reduce__(self):\n        keep = bytearray(os.urandom(1)) * (60 << 20)\n"
+                          "        time.sleep(0.9)\n        return Slow, ()\nfor i in range(20): globals()['s%d' % i] = Slow()")
+            self.until(lambda: self.files("new"))
+            time.sleep(0.5)
+            result = server.python("data = bytearray(b'x') * (200 << 20); len(data)")
+            self.assertIn("Out: 209715200", result.text)
+        self.assertTrue(self.says("was not saved", "cancelled"), self.log.read_text())
 
     def test_end_of_stdin_takes_a_bounded_time(self):
         with self.server() as server:
@@ -440,12 +480,12 @@ class Command(Keep):
         self.assertEqual(len(self.files()), 1)
 
     @once
-    def test_model_is_told_how_to_decline(self):
-        for flags, is_told in (("--keep", str(self.kept)), True), ((), False):
+    def test_model_reads_how_to_decline(self):
+        for flags, is_said in (("--keep", str(self.kept)), True), ((), False):
             with Server(*flags, initialize=False) as server:
-                self.assertEqual("`reset` in that call" in server.initialize()["instructions"], is_told)
+                self.assertEqual("`reset` in that call" in server.initialize()["instructions"], is_said)
                 tool = server.request("tools/list")["result"]["tools"][0]
-                self.assertEqual("earlier server" in tool["inputSchema"]["properties"]["reset"]["description"], is_told)
+                self.assertEqual("earlier server" in tool["inputSchema"]["properties"]["reset"]["description"], is_said)
                 self.assertNotIn("{kept}", str(tool))
 
 
