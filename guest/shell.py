@@ -500,8 +500,7 @@ def hint_for(session, text):
         return found
     if TRACERS.search(text):
         return "the sandbox refuses ptrace, so gdb and strace cannot trace a process; faulthandler and pdb do without it"
-    moved = re.search(r"\bgit\s+mv\b([^;|&\n]*)", text)
-    if moved and "cow" in session.options and any(os.path.isdir(word) for word in moved[1].split()[:-1]):
+    if "cow" in session.options and any(os.path.isdir(name) for names in re.findall(r"\bgit\s+mv\b([^;|&\n]*)", text) for name in names.split()[:-1]):
         return "where git says cross-device link, it cannot move a directory of the user's here: mv, then git add -A"
     return None
 

@@ -71,7 +71,7 @@ struct changes_end {
     size_t cached;    /* of left: in caches that no path names, */
     size_t ignored;   /* and ignored by .gitignore files, which no path names */
     bool is_cut;      /* set: there are more lines than fit */
-    bool is_error;    /* set: something that was requested is not done */
+    bool is_error;    /* set: nothing is done, or a conflict is named, or a discard failed */
 };
 
 int changes_text_applied(const struct changes_applied *applied, const struct changes_paths *paths,

@@ -230,6 +230,7 @@ static void append_left(struct buf *out, const struct lines *lines, const struct
 struct tally {
     size_t done;
     size_t all;
+    bool is_missed;   /* something that nobody would leave */
     size_t unchanged; /* paths under which nothing has changed */
 };
 
@@ -238,7 +239,7 @@ static void append_all(struct buf *out, const struct lines *lines, const char *w
                        const struct tally *tally, struct changes_end *end)
 {
     end->is_cut = lines->left_out > 0;
-    end->is_error = tally->done < tally->all || (tally->all == 0 && tally->unchanged > 0);
+    end->is_error = tally->is_missed || (tally->done == 0 && tally->all + tally->unchanged > 0);
     if (tally->all) {
         buf_appendf(out, "%s %zu of %zu\n", word, tally->done, tally->all);
     }
@@ -258,10 +259,12 @@ static void append_applied(struct lines *lines, const struct changes_applied *ap
     const struct apply_item *item = NULL;
     while (applied->journal && (item = apply_journal_next(applied->journal, item))) {
         append_item(lines, applied, item, &tally->all, &tally->done);
+        tally->is_missed |= paths->count > 0 && item->status == APPLY_CONFLICT;
     }
     const struct changes_refused *refused = NULL;
     while ((refused = refused_next(applied, refused))) {
         append_refused(lines, refused, paths);
+        tally->is_missed |= paths->count > 0 && refused->is_torn;
     }
 }
 
@@ -298,6 +301,7 @@ int changes_text_discarded(const struct changes_view *view, struct changes_end *
         if (at->flags & CHANGE_NOT_DONE) {
             OWNED(buf_done) struct buf line = BUF_EMPTY;
             tally.done--;
+            tally.is_missed = true;
             text_append_path(&line, at->path);
             buf_appendf(&line, ": %s\n", strerror(at->error));
             lines_append(&lines, &line);

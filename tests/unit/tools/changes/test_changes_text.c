@@ -342,6 +342,10 @@ static void what_was_not_applied_has_its_reason(void **)
         "it\n"
         "s/x.pth: other programs run it automatically; name it in paths to apply it\n"
         "[9 changes not applied]\n");
+    assert_false(is_error);
+    buf_clear(&out, SIZE_MAX);
+    name("c d");
+    (void)apply(9, &is_error);
     assert_true(is_error);
 }
 
