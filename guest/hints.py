@@ -560,8 +560,7 @@ def hint_for(session, error, name, message):
     if isinstance(error, SyntaxError):
         return syntax(session, error)
     if isinstance(error, MemoryError):
-        return ("the memory limit%s is reached, or one value exceeds it; work in pieces, delete unused variables, "
-                "or the user can raise --memory") % mib(session.memory_limit)
+        return load("outcome").memory(session, error, message)
     if isinstance(error, UnicodeDecodeError) and error.encoding.startswith("utf"):
         return next((hint for head, hint in FORMS if error.start < 2 and error.object.startswith(head)), NOT_UTF8)
     if isinstance(error, RecursionError):

@@ -4,6 +4,7 @@ MESSAGE_MAX = 2000
 COMMAND_MAX = 300  # of a message that repeats a program's arguments
 TAIL_MAX = 1000  # of what a failed program wrote
 NO_STDIN = "EOF when reading a line: this call has no standard input; pass the lines as the argument `stdin`"
+PARSES = load("pattern").Pattern(r"\b(?:compile|eval|exec)\(|^\s*(?:from|import)\s")  # an import's own frames are left out
 trace = load("trace")
 enter = load("session").enter
 
@@ -75,6 +76,23 @@ def describe(session, result, error, program, no_stdin):
         hint = None
     if hint:
         result += ("hint", hint)
+
+
+def memory(session, error, message):
+    """The hint for a MemoryError: code raises it for other reasons too, and the parser for a stack of its own, up to Python
+    3.11 without a word."""
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    line = trace.traceback.linecache.getline(at.tb_frame.f_code.co_filename, at.tb_lineno) if at is not None else ""
+    is_small = (load("checkpoint").resident() or 0) < session.memory_limit // 2
+    if message.startswith("Parser stack") or is_small and not message and (not session.ran or PARSES.search(line)):
+        return "nested too deeply for Python's parser"
+    if is_small and (message and not message.startswith("Unable to allocate") or line.lstrip().startswith("raise")):
+        return None
+    return "%s; work in pieces%s, or the user can raise --memory" % (
+        "one value exceeds the memory limit" + load("hints").mib(session.memory_limit) if is_small else
+        "the memory limit%s is reached" % load("hints").mib(session.memory_limit), "" if is_small else ", delete unused variables")
 
 
 def exit_code(error):
