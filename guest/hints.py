@@ -581,7 +581,7 @@ def hint_for(session, error, name, message):
         return "a connection of sqlite3.connect(path) works in place of a URI, without SQLAlchemy"
     closed = load("locks").closed if message.startswith("Cannot operate on a closed database") else ()
     if closed:
-        return "as the session went back, connections to %s were closed: sqlite3.connect makes another" % ", ".join(list(closed)[:NAMES_SHOWN])
+        return "connections to %s were closed as the session went back or branched: sqlite3.connect makes another" % ", ".join(list(closed)[:NAMES_SHOWN])
     if name == "BdbQuit":
         return "the debugger's commands ended: pass them as the argument `stdin`, or print what you want to see"
     if name == "KeyboardInterrupt":
