@@ -127,8 +127,10 @@ struct once {
     struct sessions *sessions;
     struct server_box *server_box;
     struct tool_servers *tool_servers;
+    struct run *run; /* until it is done */
     struct loop_io signal_io;
     int signal_fd;
+    int signal; /* that has interrupted the program; 0: none */
     struct loop_timer stalled;
     struct stream streams[2]; /* stdout and stderr */
     bool keeps_files;         /* in the user's directory, or in a store */
@@ -201,7 +203,7 @@ static void check_output(struct once *once)
     sessions_hold_output(once->sessions, waiting);
 }
 
-/* The user's limit is over, and nothing reads any more. */
+/* The user's limit is over, or a signal came, and nothing reads any more. */
 static void on_stalled(void *arg)
 {
     struct once *once = arg;
@@ -217,7 +219,7 @@ static void on_stalled(void *arg)
 
 static void watch_stalled(struct once *once)
 {
-    if (once->ended && once->code == EXIT_TIMEOUT) {
+    if (once->ended && (once->code == EXIT_TIMEOUT || once->signal)) {
         loop_timer_in(once->loop, &once->stalled, STALLED_MS, on_stalled, once);
     }
 }
@@ -355,6 +357,7 @@ static void on_done(void *arg, struct run *run)
 {
     struct once *once = arg;
     OWNED(buf_done) struct buf status = BUF_EMPTY;
+    once->run = NULL;
     if (once->stopped) {
         run_free(run);
         return;
@@ -372,7 +375,7 @@ static void on_done(void *arg, struct run *run)
     if (run->end.outcome == RUN_REFUSED) {
         say(once, run_fact(run, RUN_REFUSAL));
     } else if (run->end.outcome != RUN_OK && run->end.outcome != RUN_EXIT &&
-               run->end.outcome != RUN_ERROR) {
+               run->end.outcome != RUN_ERROR && run->end.outcome != RUN_STOPPED) {
         if (run_compose_status(run, &status) == 0) {
             say(once, buf_text(&status));
         }
@@ -382,7 +385,7 @@ static void on_done(void *arg, struct run *run)
         terminal_end(&once->streams[i].terminal);
         watch_stream(once, &once->streams[i]);
     }
-    once->code = exit_code(run);
+    once->code = run->end.outcome == RUN_STOPPED ? EXIT_SIGNAL + once->signal : exit_code(run);
     once->ended = true;
     run_free(run);
     watch_stalled(once);
@@ -397,12 +400,21 @@ static void on_output(void *arg, unsigned stream, const char *bytes, size_t size
     }
 }
 
+/* The first SIGINT or SIGTERM interrupts the program, so that its `finally` runs; the next, or one
+ * that comes while nobody reads the output, ends it. */
 static void on_signal(void *arg, uint32_t)
 {
     struct once *once = arg;
     struct signalfd_siginfo info = {};
     (void)read(once->signal_fd, &info, sizeof info);
-    stop(once, EXIT_SIGNAL + (int)info.ssi_signo);
+    bool stalls = buf_size(&once->streams[0].terminal.queue) > 0 ||
+                  buf_size(&once->streams[1].terminal.queue) > 0;
+    if (once->run && !once->signal && !stalls && info.ssi_signo != SIGHUP) {
+        once->signal = (int)info.ssi_signo;
+        sessions_stop(once->sessions, once->run);
+    } else {
+        stop(once, EXIT_SIGNAL + (int)info.ssi_signo);
+    }
 }
 
 static int read_code(const struct options *options, struct buf *code)
@@ -438,6 +450,7 @@ static int run_once(struct once *once, const struct options *options, struct run
     if (r < 0) {
         run_free(run);
     } else {
+        once->run = once->ended ? NULL : run;
         r = loop_run(once->loop);
     }
     installs_free(installs);

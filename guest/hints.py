@@ -560,8 +560,7 @@ def hint_for(session, error, name, message):
     if isinstance(error, SyntaxError):
         return syntax(session, error)
     if isinstance(error, MemoryError):
-        return ("the memory limit%s is reached, or one value exceeds it; work in pieces, delete unused variables, "
-                "or the user can raise --memory") % mib(session.memory_limit)
+        return load("trace").memory(session, error, message)
     if isinstance(error, UnicodeDecodeError) and error.encoding.startswith("utf"):
         return next((hint for head, hint in FORMS if error.start < 2 and error.object.startswith(head)), NOT_UTF8)
     if isinstance(error, RecursionError):
@@ -582,7 +581,7 @@ def hint_for(session, error, name, message):
         return "a connection of sqlite3.connect(path) works in place of a URI, without SQLAlchemy"
     closed = load("locks").closed if message.startswith("Cannot operate on a closed database") else ()
     if closed:
-        return "as the session went back, connections to %s were closed: sqlite3.connect makes another" % ", ".join(list(closed)[:NAMES_SHOWN])
+        return "connections to %s were closed as the session went back or branched: sqlite3.connect makes another" % ", ".join(list(closed)[:NAMES_SHOWN])
     if name == "BdbQuit":
         return "the debugger's commands ended: pass them as the argument `stdin`, or print what you want to see"
     if name == "KeyboardInterrupt":

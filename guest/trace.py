@@ -290,6 +290,23 @@ def describe(session, result, error, program, no_stdin):
         result += ("hint", hint)
 
 
+def memory(session, error, message):
+    """The hint for a MemoryError: code raises it for other reasons too, and the parser for a stack of its own, up to Python
+    3.11 without a word."""
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    line = trace.traceback.linecache.getline(at.tb_frame.f_code.co_filename, at.tb_lineno) if at is not None else ""
+    is_small = (load("checkpoint").resident() or 0) < session.memory_limit // 2
+    if message.startswith("Parser stack") or is_small and not message and (not session.ran or PARSES.search(line)):
+        return "nested too deeply for Python's parser"
+    if is_small and (message and not message.startswith("Unable to allocate") or line.lstrip().startswith("raise")):
+        return None
+    return "%s; work in pieces%s, or the user can raise --memory" % (
+        "one value exceeds the memory limit" + load("hints").mib(session.memory_limit) if is_small else
+        "the memory limit%s is reached" % load("hints").mib(session.memory_limit), "" if is_small else ", delete unused variables")
+
+
 def exit_code(error):
     """As CPython exits: None is 0, a number is itself, anything else is printed and means 1."""
     code = error.code

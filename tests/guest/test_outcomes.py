@@ -135,6 +135,19 @@ class Outcomes(GuestCase):
             self.session.interrupt()
             self.assertEqual(self.session.receive().where()[1:], (str(at + 1), "time.sleep(60)"), repr(mark))
 
+    def test_what_memory_errors_are_of(self):
+        self.run_ok("import ast\ndeep = '-' * 50000 + '1'\nopen('deep_module.py', 'w').write('x = ' + deep)")
+        for code in ("-" * 20000 + "1", "eval(deep)", "exec(deep)", "ast.literal_eval(deep)", "compile(deep, 'f', 'exec')", "ast.parse(deep)", "import deep_module"):
+            reply = self.session.run(code)
+            self.assertEqual((reply.error_type, reply.hint), ("MemoryError", "nested too deeply for Python's parser"), code[:40])
+        for code in ("bytearray(10**15)", "'a' * 10**18", "(_ for _ in ()).throw(MemoryError('Unable to allocate 7.28 TiB for an array'))"):
+            self.assertEqual(self.session.run(code).hint, "one value exceeds the memory limit of 1024 MiB; work in pieces, or the user can raise --memory", code)
+        for code in ("raise MemoryError('no more slots')", "raise MemoryError"):
+            self.assertIsNone(self.session.run(code).hint, code)
+        self.session = self.guest.session(memory=64 << 20)
+        self.assertEqual(self.session.run("x = bytearray(48 << 20); bytearray(10**15)").hint,
+                         "the memory limit of 64 MiB is reached; work in pieces, delete unused variables, or the user can raise --memory")
+
     def test_exit(self):
         for code, expected in (("exit(3)", "3"), ("import sys; sys.exit()", "0"), ("raise SystemExit(True)", "1")):
             reply = self.session.run(code)
@@ -212,8 +225,8 @@ class Outcomes(GuestCase):
             # Raised, not imported: the interpreter may have the module.
             ("raise ModuleNotFoundError('x', name='cv2')", "opencv-python"),
             ("raise ModuleNotFoundError('x', name='sklearn.cluster')", "scikit-learn"),
-            ("raise MemoryError", " of 1024 MiB is reached, "),
-            ("raise MemoryError", "--memory"),
+            ("bytearray(10**15)", " the memory limit of 1024 MiB; "),
+            ("bytearray(10**15)", "--memory"),
             ("import errno, os; os.fork; raise BlockingIOError(errno.EAGAIN, 'x')", " of 77 processes and threads, which all sessions share, is reached; "),
             ("import errno; raise OSError(errno.ENOSPC, 'x')", " is full; "),
             ("import socket; raise socket.gaierror(-2, 'x')", "network"),

@@ -250,6 +250,21 @@ class Run(Case):
         process.communicate(timeout=5 * SLOW)
         self.assertFalse(any_left(children, 10 * SLOW), f"some of {children} are left")
 
+    def test_a_signal_interrupts_the_program_once(self):
+        code = "import time\nprint('runs', flush=True)\ntry:\n    time.sleep(60)\nfinally:\n    print('cleans', flush=True); {}print('end')\n"
+        root = self.program({"p.py": code.format("")})
+        for sent, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+            for args, count in ((["p.py"], 1), (["-c", code.format("")], 1), (["-c", code.format("time.sleep(60); ")], 2)):
+                process = subprocess.Popen([*COMMAND, "run", *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=root, bufsize=0)
+                self.assertEqual(process.stdout.readline(), b"runs\n")
+                process.send_signal(sent)
+                self.assertEqual(process.stdout.readline(), b"cleans\n", args)
+                if count > 1:
+                    process.send_signal(sent)
+                out, said = process.communicate(timeout=30 * SLOW)
+                self.assertEqual((out, process.returncode), (b"end\n" if count == 1 else b"", status), (args, said))
+                self.assertEqual(b"KeyboardInterrupt" in said, count == 1, said)
+
     def test_a_preload_that_fails_is_named(self):
         done = run_cli("run", "--preload", "json,no_such", "-c", "print(1)")
         self.assertEqual((done.returncode, done.stdout), (0, b"1\n"))

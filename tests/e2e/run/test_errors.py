@@ -152,7 +152,7 @@ class Hints(Shared):
     def test_limits_name_themselves(self):
         self.hinted("import socket\nsocket.create_connection(('1.1.1.1', 80), 2)", "no network")
         self.hinted("import urllib.request as u\nu.urlopen('http://example.com')", "no network")
-        self.hinted("raise MemoryError", "limit of 1024 MiB", "--memory")
+        self.hinted("bytearray(10**15)", "limit of 1024 MiB", "--memory")
         for arguments, disk in ((["--disk", "8M"], "the disk of 8 MiB, which all sessions share, is full; remove files, or the user can raise --disk"),
                                 (["--memory", "256M"], "the disk of 192 MiB, which all sessions share, is full; remove files, or the user can raise --memory")):
             with Server(*arguments) as server:

@@ -185,6 +185,7 @@ class Databases(Lost):
                 result = server.python(self.FAIL, branch=True)
                 self.assert_prints(result, "----")
                 self.assertIn(CUT.format("a.db"), result.status.line)
+                self.assertIn("were closed as the session went back or branched", server.python("db.execute('select 1')", branch=True).text)
                 self.assert_ok(server.python("_ = db.execute('commit')"))
                 self.assert_prints(server.python(SUM.format("a.db"), fresh=True), "[(13,)] [('ok',)]")
 
