@@ -218,6 +218,7 @@ MESSAGE_MAX = 2000
 COMMAND_MAX = 300  # of a message that repeats a program's arguments
 TAIL_MAX = 1000  # of what a failed program wrote
 NO_STDIN = "EOF when reading a line: this call has no standard input; pass the lines as the argument `stdin`"
+PARSES = load("language").Pattern(r"\b(?:compile|eval|exec)\(|^\s*(?:from|import)\s")  # an import's own frames are left out
 enter = load("session").enter
 
 
