@@ -54,8 +54,9 @@ PARTS = {
     "tuples": (["{a} = collections.namedtuple('{a}', 'x y', defaults=[{n}])\n{b} = {a}(1)\nclass {c}(typing.NamedTuple):\n    u: int\n    w: str = 'k'\n"
                 "    def both(self): return self.u, self.w"], ["{b}, {a}(2), {b}._replace(x=5), {b}.y, {c}(3).both(), {c}(1)._asdict()"], ""),
     "enums": (["class {a}(enum.Enum):\n    RED = {n}\n    BLUE = 'b'\n    ALSO = {n}\n    def low(self): return self.name.lower()\n{b} = enum.Enum('{b}', 'A B')\n"
+               "class {a}_of(enum.Enum):\n    X = (1, {n})\n    def __init__(self, p, q): self.p = p\n"
                "class {c}(enum.IntFlag):\n    R = 1\n    W = 2", "{a}_one = {a}.BLUE; {a}_two = {{{a}.RED: {c}.R | {c}.W}}"],
-              ["{a}_one is {a}.BLUE, {a}.ALSO is {a}.RED, {a}.RED.low(), {a}('b'), list({a}), {a}_two", "{b}.A, list({b}), {b}(2), {c}(3) == {a}_two[{a}.RED]"], ""),
+              ["{a}_one is {a}.BLUE, {a}.ALSO is {a}.RED, {a}.RED.low(), {a}('b'), list({a}), {a}_two", "{b}.A, list({b}), {b}(2), {a}_of.X.p, {a}_of((1, {n})), {c}(3) == {a}_two[{a}.RED]"], ""),
     "made": (["{a} = dataclasses.make_dataclass('{a}', [('p', int), ('q', str, 'z')])\n{b} = {a}({n})\n{c} = typing.NewType('{c}', int)"],
              ["{b}, {a}(1, 'y'), {b} == {a}({n}), {c}(4)"], ""),
     "generic": (["{a} = typing.TypeVar('{a}', bound=int)\nclass {b}(typing.Generic[{a}]):\n    def __init__(self, v): self.v = v\n{c} = {b}[int]({n})"],
