@@ -10,7 +10,7 @@ BINARY = os.environ["SANDPIPER"]
 DIRECTORY = pathlib.Path(os.environ["SANDPIPER_COMPLETIONS"])
 HELP = subprocess.run([BINARY, "--help"], capture_output=True, text=True, check=True).stdout
 FLAGS = set(re.findall(r"^  (?:-\w, )?(--[\w-]+)", HELP, re.M))
-COMMANDS = {"run", "doctor", "schema", "call", "config", "record"}
+COMMANDS = {"run", "doctor", "schema", "call", "config", "record", "keep"}
 
 
 def need(shell):
@@ -44,7 +44,7 @@ class Completions(unittest.TestCase):
     def test_flags_of_other_commands_are_not_offered(self):
         self.assertIn("--plan", bash("doctor", "--p"))
         self.assertNotIn("--plan", bash("--p"))
-        self.assertEqual(bash("config", "--"), {"--host", "--name", "--install", "--uninstall", "--in-memory", "--file"})
+        self.assertEqual(bash("config", "--"), {"--host", "--name", "--install", "--uninstall", "--in-memory", "--keep", "--file"})
         self.assertIn("--memory", bash("config", "--host", "zed", "--", "--m"))
 
     def test_values(self):
