@@ -297,7 +297,7 @@ def memory(session, error, message):
     at = error.__traceback__
     while at is not None and at.tb_next is not None:
         at = at.tb_next
-    line = trace.traceback.linecache.getline(at.tb_frame.f_code.co_filename, at.tb_lineno) if at is not None else ""
+    line = traceback.linecache.getline(at.tb_frame.f_code.co_filename, at.tb_lineno) if at is not None else ""
     is_small = (load("checkpoint").resident() or 0) < session.memory_limit // 2
     if message.startswith("Parser stack") or is_small and not message and (not session.ran or PARSES.search(line)):
         return "nested too deeply for Python's parser"
