@@ -30,7 +30,7 @@ def load_driver():
     exec(code_of("loader"), world)
     load = world["load"]
     load("imports").hold()
-    for name in "keep_load", "language", "notebook", "packages", "spawn", "hints", "pattern":
+    for name in "keep_load", "language", "notebook", "packages", "spawn", "hints":
         load(name)
     load("imports").seal()
     return load
