@@ -24,6 +24,7 @@ struct apply_run {
     uint32_t ready;  /* the item, from 1, for which a directory makes way now: it can be made */
     bool unfinished; /* what is deleted may be in something that does not come, */
     bool unnamed;    /* or in something new that must be named */
+    bool committed;  /* or in a new object of git */
     bool torn;       /* the same of a git directory: nothing more of it comes */
 };
 

@@ -188,6 +188,15 @@ class Refused(Project):
             self.assertNotIn("kept:", text)
             self.assertEqual(sorted(name for name in tree(self.dir) if not name.startswith(b".git")), [b"a", b"new"])
 
+    def test_what_git_does_not_track_stays_until_its_objects_come(self):
+        """After a stash of all, the sandbox's git directory alone has the user's file."""
+        self.repository()
+        self.put("sub/mine", "the user's\n")
+        with self.server() as server:
+            self.assert_ok(server.python(f"import subprocess; subprocess.run({list(GIT)!r} + ['stash', '-qu'], check=True)"))
+            self.assertIn("sub/mine: kept: ", server.call("apply_changes").text)
+            self.assertEqual(self.read("sub/mine"), "the user's\n")
+
     def test_what_is_moved_into_a_git_directory_as_it_is_stays(self):
         self.repository()
         with self.server() as server:
