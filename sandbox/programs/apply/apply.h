@@ -70,6 +70,10 @@ int apply_facts_at(int dir_fd, const char *name, uint64_t mount_id, struct apply
 /* The directory of path's last component, *ret_name, opened with O_PATH, one component after the
  * other. -ENOTDIR: one of them is a symlink or no directory. */
 int apply_open_parent(int root_fd, uint64_t mount_id, const char *path, const char **ret_name);
+/* Whether the user's repository that the file is in has its content: it is as the index has seen
+ * it. Else code's alone may have it, as after `git stash -u`. */
+bool apply_is_tracked(const struct apply_run *run, const char *path,
+                      const struct apply_facts *facts);
 /* Whether DIR has the directory in which the item is to be, or the last one above that which there
  * was, as it was collected. parent_fd: of the first, or negative. */
 bool apply_is_above(const struct apply_run *run, const struct apply_item *item, int parent_fd);

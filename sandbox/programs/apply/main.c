@@ -370,66 +370,17 @@ static bool has_copy(struct work *work)
     return false;
 }
 
-/* Whether an index of git has an entry of that name: where a name ends with a zero, and its length
- * is before it, gitformat-index(5), versions 2 and 3. In doubt it has none. */
-static bool index_has(int fd, const char *name)
-{
-    static char block[1 << 16];
-    size_t size = strlen(name) + 1;
-    size_t kept = 0;
-    for (ssize_t got; (got = read(fd, block + kept, sizeof block - kept)) > 0;) {
-        size_t end = kept + (size_t)got;
-        const char *at = block;
-        while ((at = memmem(at, (size_t)(block + end - at), name, size))) {
-            for (const char *flags = at - 2; flags >= block && flags >= at - 4; flags -= 2) {
-                size_t length = (size_t)(flags[0] & 0xf) << 8 | (unsigned char)flags[1];
-                if (length == (size < 0x1000 ? size - 1 : 0xfff)) {
-                    return true;
-                }
-            }
-            at++;
-        }
-        kept = end < size + 3 ? end : size + 3;
-        memmove(block, block + end - kept, kept);
-    }
-    return false;
-}
-
-/* Whether the user's repository that the file is in tracks it: then that has what was committed of
- * it, and else code's alone may have its content, as after `git stash -u`. */
-static bool is_tracked(const struct apply_run *run, const char *path)
-{
-    char index[APPLY_PATH_BYTES];
-    char above[APPLY_PATH_BYTES];
-    (void)snprintf(above, sizeof above, "%s", path);
-    for (bool more = true; more;) {
-        more = path_cut_last(above);
-        const char *top = more ? above : "";
-        const char *name = NULL;
-        if ((size_t)snprintf(index, sizeof index, "%s%s.git/index", top, *top ? "/" : "") >=
-            sizeof index) {
-            continue;
-        }
-        defer_close int parent = apply_open_parent(run->dir_fd, run->mount_id, index, &name);
-        defer_close int fd =
-            parent < 0 ? -1 : openat(parent, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-        if (fd >= 0) {
-            return index_has(fd, path + strlen(top) + (*top != 0));
-        }
-    }
-    return false;
-}
-
 /* Whether others come first. */
 static bool waits(struct work *work)
 {
     const struct apply_item *item = work->item;
     bool deletes = item->source.mode == 0 || apply_is_in_way(item);
-    bool may_wait = (deletes && work->run->unnamed) ||
-                    (item->source.mode == 0 && S_ISREG(work->target.facts.mode) &&
-                     work->run->committed && !is_tracked(work->run, item->path)) ||
-                    ((deletes || apply_shortens(item)) && work->run->unfinished) ||
-                    (!work->same && is_last(work));
+    bool may_wait =
+        (deletes && work->run->unnamed) ||
+        (item->source.mode == 0 && !S_ISDIR(work->target.facts.mode) && work->run->committed &&
+         !apply_is_tracked(work->run, item->path, &work->target.facts)) ||
+        ((deletes || apply_shortens(item)) && work->run->unfinished) ||
+        (!work->same && is_last(work));
     return may_wait && !(item->source.mode == 0 && has_copy(work));
 }
 
