@@ -150,7 +150,12 @@ static int write_at(int fd, const char *bytes, size_t size, uint64_t offset)
 int content_store(int fd, const char *bytes, uint64_t size)
 {
     static const char zeros[BLOCK_BYTES];
-    int r = ftruncate(fd, 0) < 0 || ftruncate(fd, (off_t)size) < 0 ? -errno : 0;
+    struct stat st;
+    if (fstat(fd, &st) == 0 && st.st_size > 0) { /* what is there keeps its blocks until the end */
+        int written = write_at(fd, bytes, size, 0);
+        return written ? written : ftruncate(fd, (off_t)size) < 0 ? -errno : 0;
+    }
+    int r = ftruncate(fd, (off_t)size) < 0 ? -errno : 0;
     uint64_t from = 0; /* not yet written */
     for (uint64_t at = 0; r == 0 && at < size;) {
         size_t block = size - at < BLOCK_BYTES ? (size_t)(size - at) : BLOCK_BYTES;
