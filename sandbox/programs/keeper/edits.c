@@ -368,12 +368,12 @@ static void take_first_content(struct keeper *keeper, const struct state *state,
 /* Whether the edit writes to a file that has other names, also from before the call. */
 static bool writes_to_others(const struct state *state, const struct edit *edit)
 {
-    bool made = false;
-    for (size_t i = 0; i < state->edits.count; i++) {
+    bool writes = edit->writes && edit->links > 1;
+    for (size_t i = 0; writes && i < state->edits.count; i++) {
         const struct edit *other = state->edits.list[i];
-        made = made || (other->linked && strcmp(other->path, edit->path) == 0);
+        writes = !other->linked || strcmp(other->path, edit->path) != 0;
     }
-    return edit->writes && edit->links > 1 && !made;
+    return writes;
 }
 
 /* source: of a hard link, "" where it is not known */

@@ -60,7 +60,7 @@ uint64_t git_index_hash(int root_fd, const char *path, const struct apply_facts 
 {
     bool may = strcmp(path_last(path), "index") == 0 && apply_path_git_size(path) > 0 &&
                S_ISREG(facts->mode) && facts->bytes <= MOST_BYTES;
-    unsigned char *bytes = may ? malloc(facts->bytes + 1) : NULL;
+    unsigned char *bytes = may ? calloc(1, facts->bytes + 1) : NULL;
     bool is_read = bytes && place_content(root_fd, path, facts, (char *)bytes);
     size_t size = is_read ? blank(bytes, facts->bytes) : 0;
     uint64_t hash = size > 0 ? content_hash_bytes((const char *)bytes, size, key) : 0;
