@@ -814,6 +814,13 @@ static void take_item(struct keeper *keeper, const struct apply_item *item)
         base_set(keeper, record, &item->after);
         record->cow.compared = false;
         record->cow.applied = item->status == APPLY_DONE;
+        /* Whatever the user has made of it since. */
+        struct apply_facts upper = place_facts(keeper->upper_fd, record->path);
+        if (S_ISREG(upper.mode) && apply_facts_equal(&upper, &item->source) &&
+            apply_facts_equal(&upper, &record->facts)) {
+            record->cow.same_hash = hash_of(keeper, record);
+            record->cow.same = true;
+        }
         keeper->pending_known = false;
     }
 }
