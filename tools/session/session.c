@@ -284,10 +284,22 @@ static void session_traced(void *arg)
     box_session_kill(session->guest);
 }
 
+/* Whether the interrupt has reached the code. */
+static bool session_was_reached(struct session *session)
+{
+    char text[8192];
+    (void)box_session_traced(session->guest, text, sizeof text);
+    return strstr(text, "interrupted") != NULL;
+}
+
 /* The interrupt has not helped: ask where it hangs, then kill. */
 static void session_grace_over(void *arg)
 {
     struct session *session = arg;
+    const struct run *run = session->current;
+    if (run->on_output && run->stop && session_was_reached(session)) {
+        return; /* on the command line `finally` runs until the next signal */
+    }
     box_session_trace(session->guest);
     session->trace_until_ns = clock_now_ns() + LIMIT_TRACE_MS * CLOCK_NS_PER_MS;
     session_traced(session);
@@ -297,14 +309,6 @@ static void session_grace_step(struct session *session, unsigned part, loop_fn f
 {
     loop_timer_in(session->owner->loop, &session->timer, LIMIT_INTERRUPT_GRACE_MS / part, fn,
                   session);
-}
-
-/* Whether the interrupt has reached the code. */
-static bool session_was_reached(struct session *session)
-{
-    char text[8192];
-    (void)box_session_traced(session->guest, text, sizeof text);
-    return strstr(text, "interrupted") != NULL;
 }
 
 static void session_interrupt_again(void *arg)

@@ -251,7 +251,7 @@ class Run(Case):
         self.assertFalse(any_left(children, 10 * SLOW), f"some of {children} are left")
 
     def test_a_signal_interrupts_the_program_once(self):
-        code = "import time\nprint('runs', flush=True)\ntry:\n    time.sleep(60)\nfinally:\n    print('cleans', flush=True); {}print('end')\n"
+        code = "import time\ntry:\n    print('runs', flush=True)\n    time.sleep(60)\nfinally:\n    print('cleans', flush=True); {}print('end')\n"
         root = self.program({"p.py": code.format("")})
         for sent, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
             for args, count in ((["p.py"], 1), (["-c", code.format("")], 1), (["-c", code.format("time.sleep(60); ")], 2)):
