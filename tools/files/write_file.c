@@ -120,7 +120,7 @@ static void write_op_fail(struct write_op *op, int error)
     if (op->fd >= 0 && op->mode == WIRE_WRITE_APPEND) {
         take_back_append(op);
     }
-    if (error == EISDIR && op->path[strlen(op->path) - 1] == '/') {
+    if (error == EISDIR && op->path[1] && op->path[strlen(op->path) - 1] == '/') {
         write_op_refuse(op, " ends with \"/\", as a directory does; send the path of a file.");
         return;
     }

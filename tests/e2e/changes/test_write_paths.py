@@ -74,7 +74,7 @@ class Spellings:
                 result = server.call("write_file", path=path, **arguments("code"))
                 self.assertTrue(result.is_error, path)
                 self.assertRegex(result.text, f"^{path} leads by symlinks to /\\S+, outside of the workspace; to write there, send that path")
-        for path, why in (("loop", "too many symbolic links"), ("dirlink", "is a directory"), ("newer/", "is a directory"), ("first/x", "not a directory"),
+        for path, why in (("loop", "too many symbolic links"), ("dirlink", "is a directory"), ("newer/", "as a directory does"), ("first/x", "not a directory"),
                           ("to-root/work/x", "not accessible"), (".", "is a directory"), ("new/..", "is a directory"), ("/", "is a directory")):
             for way in ("overwrite", "append", "base64"):
                 result = server.call("write_file", path=path, **WRITES[way]("code"))

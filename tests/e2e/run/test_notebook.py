@@ -105,9 +105,9 @@ class Json(Case):
     def test_the_last_value(self):
         with Server() as server:
             for code, value in (("[3, 1.5, 'é\\u2028\\0', None, {'a': [True]}]", [3, 1.5, "é\u2028\0", None, {"a": [True]}]), ("False", False),
-                                ("'text'", "text"), ("{}", {}), ("2**62", 2**62), ("list(range(12000))", list(range(12000)))):
+                                ("'text'", "text"), ("{}", {}), ("2**53 - 1", 2**53 - 1), ("list(range(12000))", list(range(12000)))):
                 self.assertEqual(self.meta(server, code), value)
-            for code in ("(1,)", "{1: 1}", "float('inf')", "'x' * 65535", "2**70", "None", "x = 1", "1 / 0", "object()"):
+            for code in ("(1,)", "{1: 1}", "float('inf')", "'x' * 65535", "2**53", "[-(2**62)]", "2**70", "None", "x = 1", "1 / 0", "object()"):
                 self.assertEqual(self.meta(server, code), "absent", code)
 
     def test_the_structured_form(self):
