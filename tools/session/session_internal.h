@@ -200,6 +200,8 @@ void session_kept_loaded(struct session *session, const struct box_message *mess
 void session_kept_failed(struct session *session);
 /* Drops what is left of loading. Idempotent. */
 void session_kept_done(struct session *session);
+/* No interpreter starts that could load it: the next call asks again. */
+void session_kept_later(struct session *session);
 /* Adds what came back, if no result has said it. is_last: this one will. */
 void session_kept_line(struct session *session, struct run *run, bool is_last);
 /* The state is another one, */

@@ -266,6 +266,14 @@ void session_kept_done(struct session *session)
     }
 }
 
+void session_kept_later(struct session *session)
+{
+    if (session->kept.back == BACK_DUE) {
+        session_kept_done(session);
+        session->kept.back = BACK_UNASKED;
+    }
+}
+
 static void load_late(void *arg)
 {
     struct session *session = arg;

@@ -283,6 +283,46 @@ class Refused(Keep):
         self.assertFalse(self.kept.exists())
 
 
+class Ends(Keep):
+    """The server ends while a session is due."""
+
+    def test_end_while_it_is_loaded_takes_a_bounded_time(self):
+        work = self.place / "work"
+        work.mkdir()
+        (work / "slow.py").write_text("x = 1\n")
+        give_away(work)
+        flags = ("--workspace", str(work))
+        self.life("import slow\nn = 1", args=flags)
+        (work / "slow.py").write_text("import time\nopen(__file__ + '.begun', 'w').close()\ntime.sleep(1000)\n")
+        with self.server(*flags) as server:
+            server.start_call("run_python", code="n")
+            self.until((work / "slow.py.begun").exists)
+            status, seconds = server.end()
+            self.assertEqual(status, 0)
+            self.assertLess(seconds, 10 * SLOW)
+        (work / "slow.py").write_text("x = 1\n")
+        self.assertIn("Out: 1", self.life("n", args=flags).text)
+
+    def test_end_right_after_the_first_call(self):
+        self.life("n = 1; data = bytes(32 << 20)")
+        for _ in range(size(6, 3)):
+            with self.server() as server:
+                server.start_call("run_python", code="n")
+                status, seconds = server.end()
+                self.assertEqual(status, 0)
+                self.assertLess(seconds, 10 * SLOW)
+
+    def test_end_while_it_waits_for_the_directory(self):
+        with self.server() as first:
+            first.python("n = 1")
+            with self.server() as second:
+                second.start_call("run_python", code="n")
+                self.assertTrue(second.silent(0.5))
+                status, seconds = second.end()
+                self.assertEqual(status, 0)
+                self.assertLess(seconds, 10 * SLOW)
+
+
 class TwoServers(Keep):
     def test_second_server_says_so_and_saves_nothing(self):
         with self.server() as first:
@@ -453,6 +493,8 @@ class Command(Keep):
     def test_mistakes_are_said(self):
         self.assertIn("keep needs one of list, drop and restore", self.command(status=2))
         self.assertIn("keep drop needs the name of a session", self.command("drop", status=2))
+        for action in "list", "restore":
+            self.assertIn("--all is for keep drop", self.command(action, "--all", self.place, status=2))
         self.assertIn("name the directory of --keep", self.command("list", status=2))
         self.assertIn("No such file", self.command("list", self.place / "none", status=1))
 
