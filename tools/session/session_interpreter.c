@@ -374,7 +374,8 @@ static void session_on_end(void *arg, const struct box_end *end)
     } else if (!has_begun && (fate.done || !session->current)) {
         session_kept_later(session);
     } else if (!facts.closing) {
-        session_kept_change(session); /* what is kept stays */
+        session->kept.aside |= facts.had_state; /* what is kept stays */
+        session_kept_change(session);
     }
     if (fate.done) {
         run_addf(session->current, RUN_GONE, "%s", gone);
