@@ -208,7 +208,7 @@ void session_kept_line(struct session *session, struct run *run, bool is_last);
 void session_kept_change(struct session *session);
 /* or that before the first call: nothing of it comes back. */
 void session_kept_remove(struct session *session);
-/* Lets the copy that is being saved make way. false: there is none. */
+/* Lets the copy that is being saved make way, or waits until it has. false: there is none. */
 bool sessions_kept_yield(struct sessions *sessions);
 /* The step that makes a branch save itself. */
 void session_kept_send(struct session *session);

@@ -30,7 +30,8 @@
 enum {
     QUIET_MS = 2000,     /* after the last call that changed something */
     LONGEST_MS = 60000,  /* while calls go on */
-    AGAIN_MS = 1000,     /* where it cannot be saved now */
+    AGAIN_MS = 1000,     /* where it cannot be saved now, */
+    RETRY_MS = 30000,    /* or could not */
     TIMES_SAVED = 10,    /* of what the last save took, between two */
     SAVE_MS = 120000,    /* for all of a session, and for one name; */
     SAVE_LAST_MS = 1200, /* at the end of the server, of KEEP_LAST_MS */
@@ -494,6 +495,7 @@ struct keep_save {
     struct sessions *sessions;
     uint32_t serial; /* of the session, which may have gone */
     struct run *run; /* NULL: it has ended */
+    bool made_way;   /* its copy was killed for the memory */
     struct keep_writer writer;
     struct keep_header header;
     uint64_t began_ns;
@@ -530,7 +532,12 @@ static void save_end(struct keep_save *save, int error, const char *why)
     }
     sessions->keeping.save = NULL;
     if (session && session->kept.removed) {
+        bool changed = session->kept.changed; /* by a call since */
         session_kept_remove(session);
+        session->kept.changed = changed;
+    } else if (session && !sessions->keeping.is_last && (error ? error != EFBIG : save->made_way)) {
+        session->kept.saved_ns += RETRY_MS * CLOCK_NS_PER_MS;
+        session->kept.changed = true;
     }
     if (error || why) {
         log_warn("keep", "session %s was not saved: %s", save->header.session,
@@ -660,12 +667,15 @@ bool sessions_kept_yield(struct sessions *sessions)
     struct keep_save *save = sessions->keeping.save;
     struct session *copy =
         list_find(sessions->list, at, save && save->run && at->current == save->run);
-    if (!copy || !copy->guest || save->run->cancelled) {
+    if (!copy || !copy->guest) {
         return false;
     }
-    save->run->cancelled = true;
-    box_session_kill(copy->guest);
-    return true;
+    if (!save->made_way) {
+        save->made_way = true;
+        save->run->cancelled = true;
+        box_session_kill(copy->guest);
+    }
+    return true; /* until it has exited, too */
 }
 
 /* When the session is to be saved; 0: it need not be. */

@@ -442,6 +442,31 @@ class Saving(Keep):
         self.assertEqual(len(self.files("new")), 0)
         self.assertIn("Out: 1", self.life("n").text)
 
+    def test_save_that_failed_is_tried_again_at_the_end(self):
+        if os.geteuid() != 0:
+            self.skipTest("mounts a file system")
+        small = self.place / "small"
+        small.mkdir()
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(small)], capture_output=True).returncode:
+            self.skipTest("may not mount a file system")
+        self.addCleanup(subprocess.run, ["umount", "-l", str(small)])
+        self.kept, filler = small / "kept", small / "filler"
+        filler.write_bytes(bytes(1536 << 10))
+        with self.server() as server:
+            server.python("n = 1; big = bytes(range(256)) * (4 << 10)")
+            self.until(lambda: self.says("was not saved", "No space left on device"))
+            filler.unlink()
+        self.assertIn("Out: 1", self.life("n").text)
+
+    def test_call_that_resets_while_it_is_saved_is_saved_too(self):
+        with self.server() as server:
+            server.python("import time\nclass Hangs:\n    def __reduce__(self):\n        time.sleep(100)\n"
+                          "for i in range(3): globals()['h%d' % i] = Hangs()")
+            self.until(lambda: self.files("new"))
+            server.python("x = 1", reset=True)
+            self.until(lambda: not self.files("new"))
+        self.assertIn("Out: (1, False)", self.life("x, 'h0' in globals()").text)
+
     @once
     def test_file_and_directory_are_synced_with_the_rename_between(self):
         if not any(os.access(os.path.join(path, "strace"), os.X_OK) for path in os.environ["PATH"].split(":")):
