@@ -138,6 +138,17 @@ void sessions_keep_init(struct sessions *sessions, const struct keep_config *con
 
 /* --- coming back --- */
 
+static const char *workspace_of(const struct sessions *sessions)
+{
+    const char *workspace = server_box_spec(sessions->server_box)->workspace;
+    return workspace ? workspace : "";
+}
+
+static const char *stem_of(const struct session *session, char out[KEEP_STEM_BYTES])
+{
+    return keep_stem(session->name, workspace_of(session->owner), out);
+}
+
 /* What there is is not loaded, or not whole: it becomes the earlier state. */
 static void refuse(struct session *session, const struct keep_header *header, const char *why)
 {
@@ -156,11 +167,10 @@ static void refuse(struct session *session, const struct keep_header *header, co
 static const char *foreign(const struct session *session, const struct keep_header *header)
 {
     const struct sessions *sessions = session->owner;
-    const char *workspace = server_box_spec(sessions->server_box)->workspace;
     if (strcmp(header->session, session->name) != 0) {
         return "its file has another session's name";
     }
-    if (strcmp(header->workspace, workspace ? workspace : "") != 0) {
+    if (strcmp(header->workspace, workspace_of(sessions)) != 0) {
         return "it belongs to another workspace";
     }
     if (strcmp(header->python, sessions->keeping.python) != 0) {
@@ -194,6 +204,7 @@ static void consider(struct session *session)
     struct kept *kept = &session->kept;
     struct keeping *keeping = &session->owner->keeping;
     char name[KEEP_NAME_BYTES];
+    char stem[KEEP_STEM_BYTES];
     struct fail fail = {};
     kept->back = BACK_OVER;
     if (!is_here(keeping)) {
@@ -205,7 +216,7 @@ static void consider(struct session *session)
     }
     kept->reading = reading;
     reading->copy_fd = -1;
-    reading->fd = keep_open(keeping->dir_fd, keep_name(session->name, KEEP_LAST, name),
+    reading->fd = keep_open(keeping->dir_fd, keep_name(stem_of(session, stem), KEEP_LAST, name),
                             &reading->header, &fail);
     if (reading->fd == -ENOENT) {
         session_kept_done(session);
@@ -585,7 +596,7 @@ static void save_done(void *arg, struct run *run)
         return;
     }
     uint64_t all = 4 * keeping->config.bytes;
-    keep_trim(keeping->dir_fd, session->name,
+    keep_trim(keeping->dir_fd, save->writer.stem,
               all > save->writer.bytes ? all - save->writer.bytes : 0, /* days= */ 0);
     save->writer.aside = session->kept.aside;
     int r = keep_writer_end(&save->writer, &save->header, &save->pid);
@@ -605,7 +616,7 @@ static void save_begin(struct session *session, unsigned all_ms)
 {
     struct sessions *sessions = session->owner;
     struct keeping *keeping = &sessions->keeping;
-    const char *workspace = server_box_spec(sessions->server_box)->workspace;
+    char stem[KEEP_STEM_BYTES];
     struct keep_save *save = calloc(1, sizeof *save);
     struct run *run = save ? run_new("", 0, NULL, 0) : NULL;
     session->kept.changed = false;
@@ -626,7 +637,7 @@ static void save_begin(struct session *session, unsigned all_ms)
                                       .job_cell = session->current ? session->current->cell : 0}};
     (void)snprintf(save->header.session, KEEP_SESSION_BYTES, "%s", session->name);
     (void)snprintf(save->header.python, sizeof save->header.python, "%s", keeping->python);
-    (void)snprintf(save->header.workspace, PATH_MAX, "%s", workspace ? workspace : "");
+    (void)snprintf(save->header.workspace, PATH_MAX, "%s", workspace_of(sessions));
     keeping->save = save;
     run->request.branch = true;
     run->request.timeout_ms = all_ms + NAME_MS;
@@ -634,7 +645,8 @@ static void save_begin(struct session *session, unsigned all_ms)
     run->on_output = save_output;
     run->on_done = save_done;
     run->arg = save;
-    int r = keep_writer_begin(&save->writer, keeping->dir_fd, session->name, keeping->config.bytes);
+    int r = keep_writer_begin(&save->writer, keeping->dir_fd, stem_of(session, stem),
+                              keeping->config.bytes);
     r = r ? r : sessions_run(sessions, session->name, run);
     if (r < 0) {
         run_free(run);
@@ -746,10 +758,11 @@ void session_kept_remove(struct session *session)
 {
     struct keeping *keeping = &session->owner->keeping;
     struct kept *kept = &session->kept;
+    char stem[KEEP_STEM_BYTES];
     kept->changed = false;
     kept->removed = keeping->save && keeping->save->serial == session->serial; /* later */
     if (is_here(keeping) && !session->transient && !kept->removed) {
-        (void)keep_remove(keeping->dir_fd, session->name, kept->aside);
+        (void)keep_remove(keeping->dir_fd, stem_of(session, stem), kept->aside);
         kept->aside = false;
     }
 }

@@ -164,8 +164,19 @@ class Back(Keep):
             result = self.life("n", args=(*flags, "--cow"))
             self.assertIn("Out: 1", result.text)
             self.assertNotIn("in memory are gone", result.text)
-        result = self.life("'n' in globals()")
-        self.assertRegex(result.text, r"was not loaded: it belongs to another workspace\]\nOut: False")
+
+    def test_each_workspace_has_its_own_state_of_a_session(self):
+        flags = []
+        for name in "one", "two":
+            (self.place / name).mkdir()
+            give_away(self.place / name)
+            flags.append(("--workspace", str(self.place / name)))
+        flags.append(())
+        for n, args in enumerate(flags):
+            self.assertIn("Out: False", self.life("had = 'n' in globals(); n = %d; had" % n, args=args).text)
+        for n, args in enumerate(flags):
+            self.assertIn("Out: %d" % n, self.life("n", args=args).text)
+        self.assertEqual(self.files("earlier"), [])
 
     def test_structured_results_have_the_line(self):
         self.life("n = 1")
