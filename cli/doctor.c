@@ -167,10 +167,10 @@ static unsigned describe_records(const struct record_config *config, struct box_
     return 1;
 }
 
-static void count_kept(void *arg, const char *, const struct keep_header *header)
+static void count_kept(void *arg, const char *name, const struct keep_header *header)
 {
     struct keep_header *sum = arg;
-    sum->cell++;
+    sum->cell += !keep_is_earlier(name);
     sum->bytes += header->bytes;
     sum->time_s = header->time_s > sum->time_s ? header->time_s : sum->time_s;
 }
@@ -189,6 +189,10 @@ static unsigned describe_kept(const struct keep_config *config, struct box_fact 
         keep_list(fd, count_kept, &sum);
     }
     *ret_fact = (struct box_fact){.name = "keep", .warning = fd < 0 && fail.code != ENOENT};
+    if (ret_fact->warning) {
+        (void)snprintf(ret_fact->text, sizeof ret_fact->text, "%s", fail_text(&fail));
+        return 1;
+    }
     (void)snprintf(ret_fact->text, sizeof ret_fact->text, "%.300s: %u session%s, %u MiB%s%s",
                    config->directory, (unsigned)sum.cell, sum.cell == 1 ? "" : "s",
                    (unsigned)((sum.bytes + (1U << 20) - 1) >> 20),

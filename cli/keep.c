@@ -17,7 +17,7 @@ enum { PATH_SHOWN = PATH_MAX + 300 };
 
 struct listing {
     int dir_fd;
-    const char *wanted; /* the session to drop; NULL: all */
+    const char *wanted; /* the session, of each workspace; NULL: all */
     unsigned count;
     int error;
 };
@@ -27,12 +27,10 @@ static void show(void *arg, const char *name, const struct keep_header *header)
     struct listing *listing = arg;
     char text[PATH_SHOWN];
     char shown[PATH_SHOWN];
-    char last[KEEP_NAME_BYTES];
     char at[32];
-    bool is_earlier = strcmp(keep_name(header->session, KEEP_LAST, last), name) != 0;
     listing->count++;
     (void)snprintf(text, sizeof text, "%s%s: %s, %" PRIu64 " kB, Python %s, %s", header->session,
-                   is_earlier ? " (earlier)" : "", keep_time(header->time_s, at),
+                   keep_is_earlier(name) ? " (earlier)" : "", keep_time(header->time_s, at),
                    (header->bytes + 999) / 1000, header->python,
                    header->workspace[0] ? header->workspace : "workspace in memory");
     (void)puts(word_line(text, shown, sizeof shown));
@@ -44,6 +42,16 @@ static void drop(void *arg, const char *name, const struct keep_header *header)
     if (!listing->wanted || strcmp(header->session, listing->wanted) == 0) {
         listing->count++;
         listing->error = unlinkat(listing->dir_fd, name, 0) < 0 ? errno : listing->error;
+    }
+}
+
+static void restore(void *arg, const char *name, const struct keep_header *header)
+{
+    struct listing *listing = arg;
+    if (keep_is_earlier(name) && strcmp(header->session, listing->wanted) == 0) {
+        int r = keep_restore(listing->dir_fd, name);
+        listing->count++;
+        listing->error = r < 0 ? -r : listing->error;
     }
 }
 
@@ -61,15 +69,8 @@ static int change(const struct options *options, struct listing *listing)
         terminal_say("keep: a server uses the directory; end it, or add --force");
         return 1;
     }
-    if (strcmp(options->kept.action, "restore") == 0) {
-        int r = keep_restore(listing->dir_fd, session);
-        if (r < 0 && r != -ENOENT) {
-            terminal_say("keep: %s", strerror(-r));
-        }
-        return r == -ENOENT ? say_unknown(session) : r < 0;
-    }
     listing->wanted = options->kept.all ? NULL : session;
-    keep_list(listing->dir_fd, drop, listing);
+    keep_list(listing->dir_fd, strcmp(options->kept.action, "drop") == 0 ? drop : restore, listing);
     if (listing->error) {
         terminal_say("keep: %s", strerror(listing->error));
         return 1;

@@ -455,6 +455,11 @@ static void take_keep(struct options *options, int argc, char **argv)
     for (unsigned i = 0; i < sizeof actions / sizeof *actions; i++) {
         options->kept.action = strcmp(action, actions[i]) == 0 ? actions[i] : options->kept.action;
     }
+    bool is_drop = strcmp(action, "drop") == 0;
+    if (options->kept.all && options->kept.action && !is_drop) {
+        options_error(options, "--all is for keep drop, not for keep %s", action);
+        return;
+    }
     bool has_session = strcmp(action, "list") != 0 && !options->kept.all;
     if (!options->kept.action || (has_session && optind == argc)) {
         options_error(options,

@@ -43,17 +43,26 @@ int keep_check(const char *path, struct fail *ret_fail)
     return 0;
 }
 
-static const char *name_of(const char *session, const char *suffix, char out[KEEP_NAME_BYTES])
+const char *keep_stem(const char *session, const char *workspace, char out[KEEP_STEM_BYTES])
 {
-    char hash[SHA256_TEXT];
-    (void)snprintf(out, KEEP_NAME_BYTES, "%.*s%s", HASH_DIGITS,
-                   sha256_of(session, strlen(session), hash), suffix);
+    struct sha256 hash;
+    char text[SHA256_TEXT];
+    sha256_init(&hash);
+    sha256_add(&hash, session, strlen(session) + 1);
+    sha256_add(&hash, workspace, strlen(workspace));
+    (void)snprintf(out, KEEP_STEM_BYTES, "%.*s", HASH_DIGITS, sha256_end(&hash, text));
     return out;
 }
 
-const char *keep_name(const char *session, enum keep_which which, char out[KEEP_NAME_BYTES])
+static const char *name_of(const char *stem, const char *suffix, char out[KEEP_NAME_BYTES])
 {
-    return name_of(session, suffixes[which], out);
+    (void)snprintf(out, KEEP_NAME_BYTES, "%.*s%s", HASH_DIGITS, stem, suffix);
+    return out;
+}
+
+const char *keep_name(const char *stem, enum keep_which which, char out[KEEP_NAME_BYTES])
+{
+    return name_of(stem, suffixes[which], out);
 }
 
 static bool is_name(const char *name, const char *suffix)
@@ -62,9 +71,14 @@ static bool is_name(const char *name, const char *suffix)
            strcmp(name + HASH_DIGITS, suffix) == 0;
 }
 
+bool keep_is_earlier(const char *name)
+{
+    return is_name(name, suffixes[KEEP_EARLIER]);
+}
+
 static bool is_kept(const char *name)
 {
-    return is_name(name, suffixes[KEEP_LAST]) || is_name(name, suffixes[KEEP_EARLIER]);
+    return is_name(name, suffixes[KEEP_LAST]) || keep_is_earlier(name);
 }
 
 int keep_lock(int dir_fd)
@@ -171,13 +185,13 @@ int keep_reader_step(struct keep_reader *reader, const struct keep_header *heade
 
 /* --- writing --- */
 
-int keep_writer_begin(struct keep_writer *writer, int dir_fd, const char *session, uint64_t most)
+int keep_writer_begin(struct keep_writer *writer, int dir_fd, const char *stem, uint64_t most)
 {
     char name[KEEP_NAME_BYTES];
     *writer = (struct keep_writer){.dir_fd = dir_fd, .fd = -1, .most = most};
-    (void)snprintf(writer->session, sizeof writer->session, "%s", session);
+    (void)snprintf(writer->stem, sizeof writer->stem, "%s", stem);
     sha256_init(&writer->hash);
-    (void)unlinkat(dir_fd, name_of(session, new_suffix, name), 0);
+    (void)unlinkat(dir_fd, name_of(stem, new_suffix, name), 0);
     writer->fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     bool is_there = writer->fd >= 0 && lseek(writer->fd, sizeof(struct keep_header), SEEK_SET) >= 0;
     writer->error = is_there ? 0 : -errno;
@@ -203,9 +217,9 @@ static int put_in_place(const struct keep_writer *writer)
     char name[KEEP_NAME_BYTES];
     char earlier[KEEP_NAME_BYTES];
     int dir_fd = writer->dir_fd;
-    (void)name_of(writer->session, new_suffix, made);
-    (void)keep_name(writer->session, KEEP_LAST, name);
-    (void)keep_name(writer->session, KEEP_EARLIER, earlier);
+    (void)name_of(writer->stem, new_suffix, made);
+    (void)keep_name(writer->stem, KEEP_LAST, name);
+    (void)keep_name(writer->stem, KEEP_EARLIER, earlier);
     if (writer->aside && renameat2(dir_fd, made, dir_fd, name, RENAME_EXCHANGE) == 0) {
         return renameat(dir_fd, made, dir_fd, earlier) < 0 ? -errno : 0;
     }
@@ -259,29 +273,29 @@ void keep_writer_drop(struct keep_writer *writer)
 {
     char name[KEEP_NAME_BYTES];
     if (writer->fd >= 0) {
-        (void)unlinkat(writer->dir_fd, name_of(writer->session, new_suffix, name), 0);
+        (void)unlinkat(writer->dir_fd, name_of(writer->stem, new_suffix, name), 0);
         drop_fd(&writer->fd);
     }
 }
 
 /* --- which there are --- */
 
-int keep_remove(int dir_fd, const char *session, bool aside)
+int keep_remove(int dir_fd, const char *stem, bool aside)
 {
     char name[KEEP_NAME_BYTES];
     char earlier[KEEP_NAME_BYTES];
-    (void)keep_name(session, KEEP_LAST, name);
-    int r = aside ? renameat(dir_fd, name, dir_fd, keep_name(session, KEEP_EARLIER, earlier))
+    (void)keep_name(stem, KEEP_LAST, name);
+    int r = aside ? renameat(dir_fd, name, dir_fd, keep_name(stem, KEEP_EARLIER, earlier))
                   : unlinkat(dir_fd, name, 0);
     return r < 0 && errno != ENOENT ? -errno : 0;
 }
 
-int keep_restore(int dir_fd, const char *session)
+int keep_restore(int dir_fd, const char *stem)
 {
     char name[KEEP_NAME_BYTES];
     char earlier[KEEP_NAME_BYTES];
-    (void)keep_name(session, KEEP_LAST, name);
-    (void)keep_name(session, KEEP_EARLIER, earlier);
+    (void)keep_name(stem, KEEP_LAST, name);
+    (void)keep_name(stem, KEEP_EARLIER, earlier);
     if (renameat2(dir_fd, earlier, dir_fd, name, RENAME_EXCHANGE) == 0) {
         return 0;
     }
@@ -324,11 +338,11 @@ static void find(int dir_fd, const char *own, struct found *ret_found)
     }
 }
 
-void keep_trim(int dir_fd, const char *session, uint64_t bytes, unsigned days)
+void keep_trim(int dir_fd, const char *stem, uint64_t bytes, unsigned days)
 {
     struct found found;
     char own[KEEP_NAME_BYTES];
-    (void)keep_name(session, KEEP_LAST, own);
+    (void)keep_name(stem, KEEP_LAST, own);
     for (find(dir_fd, own, &found); found.count > 0; find(dir_fd, own, &found)) {
         bool is_old = days > 0 && found.time_s < time(NULL) - (time_t)days * DAY_S;
         struct keep_header header = {.session = "?"};

@@ -11,7 +11,7 @@
  * loads, and maybe an earlier one. Code makes these bytes, and code loads them; the server moves
  * them, behind a header of its own. */
 
-enum { KEEP_FORMAT = 1, KEEP_SESSION_BYTES = 65, KEEP_NAME_BYTES = 48 };
+enum { KEEP_FORMAT = 1, KEEP_SESSION_BYTES = 65, KEEP_STEM_BYTES = 33, KEEP_NAME_BYTES = 48 };
 
 /* The file's beginning. No padding; all texts end with a NUL, and the rest of them is zero. */
 struct keep_header {
@@ -39,8 +39,11 @@ int keep_check(const char *path, struct fail *ret_fail);
  * has it. */
 int keep_lock(int dir_fd);
 
+/* How the names of the files begin that a session has in a workspace (empty: in memory). Where a
+ * stem is awaited, the name of a file does too. Returns out. */
+const char *keep_stem(const char *session, const char *workspace, char out[KEEP_STEM_BYTES]);
 /* The name of a session's file. Returns out. */
-const char *keep_name(const char *session, enum keep_which which, char out[KEEP_NAME_BYTES]);
+const char *keep_name(const char *stem, enum keep_which which, char out[KEEP_NAME_BYTES]);
 
 /* Opens a file and reads its header, of which only the form is checked. A descriptor, positioned
  * behind it, or -errno: -ENOENT: there is none; else with a sentence in ret_fail. */
@@ -67,9 +70,9 @@ struct keep_writer {
     int error;  /* 0 or -errno: then nothing more is written */
     bool aside; /* the file that it replaces becomes the earlier one */
     struct sha256 hash;
-    char session[KEEP_SESSION_BYTES];
+    char stem[KEEP_STEM_BYTES];
 };
-int keep_writer_begin(struct keep_writer *writer, int dir_fd, const char *session, uint64_t most);
+int keep_writer_begin(struct keep_writer *writer, int dir_fd, const char *stem, uint64_t most);
 void keep_writer_add(struct keep_writer *writer, const char *bytes, size_t size);
 /* Writes the header, whose bytes and sha256 it fills in, and starts a process that brings the file
  * to the disk and gives it its name: the disk may take its time. *ret_pid: a child, whose exit
@@ -79,17 +82,19 @@ int keep_writer_end(struct keep_writer *writer, struct keep_header *header, pid_
 void keep_writer_drop(struct keep_writer *writer);
 
 /* Makes the earlier state the last one, and the other way round if there are both. 0 or -errno. */
-int keep_restore(int dir_fd, const char *session);
+int keep_restore(int dir_fd, const char *stem);
 /* "28 Nov 14:02", with the year if that is long ago. Returns out. */
 const char *keep_time(uint64_t time_s, char out[32]);
 /* Removes the last state, or makes it the earlier one. 0 or -errno; 0 if there is none. */
-int keep_remove(int dir_fd, const char *session, bool aside);
+int keep_remove(int dir_fd, const char *stem, bool aside);
 
 /* Removes the oldest files but that of this session, until the others take at most so many bytes
  * and are fewer than KEEP_SESSIONS, and those that are older than so many days (0: of any age). */
 enum { KEEP_SESSIONS = 32 };
-void keep_trim(int dir_fd, const char *session, uint64_t bytes, unsigned days);
+void keep_trim(int dir_fd, const char *stem, uint64_t bytes, unsigned days);
 
+/* Whether the file has an earlier state. */
+bool keep_is_earlier(const char *name);
 /* What is in the directory, in no order: fn gets each. */
 typedef void (*keep_list_fn)(void *arg, const char *name, const struct keep_header *header);
 void keep_list(int dir_fd, keep_list_fn fn, void *arg);

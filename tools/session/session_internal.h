@@ -200,13 +200,15 @@ void session_kept_loaded(struct session *session, const struct box_message *mess
 void session_kept_failed(struct session *session);
 /* Drops what is left of loading. Idempotent. */
 void session_kept_done(struct session *session);
+/* No interpreter starts that could load it: the next call asks again. */
+void session_kept_later(struct session *session);
 /* Adds what came back, if no result has said it. is_last: this one will. */
 void session_kept_line(struct session *session, struct run *run, bool is_last);
 /* The state is another one, */
 void session_kept_change(struct session *session);
 /* or that before the first call: nothing of it comes back. */
 void session_kept_remove(struct session *session);
-/* Lets the copy that is being saved make way. false: there is none. */
+/* Lets the copy that is being saved make way, or waits until it has. false: there is none. */
 bool sessions_kept_yield(struct sessions *sessions);
 /* The step that makes a branch save itself. */
 void session_kept_send(struct session *session);

@@ -356,6 +356,7 @@ static void session_on_end(void *arg, const struct box_end *end)
     const struct box_spec *spec = server_box_spec(session->owner->server_box);
     facts.files_stay = box_spec_files_stay(spec);
     struct fate fate = run_fate(&facts);
+    bool has_begun = session->state != SESSION_OPENING;
     char gone[SESSION_NAMES_BYTES];
     session_add_killed(session, end->processes, end->names);
     session_memory_place(session, end);
@@ -370,8 +371,11 @@ static void session_on_end(void *arg, const struct box_end *end)
     session_enter(session, SESSION_NONE);
     if (session->kept.back == BACK_LOADING) {
         session_kept_failed(session);
+    } else if (!has_begun && (fate.done || !session->current)) {
+        session_kept_later(session);
     } else if (!facts.closing) {
-        session_kept_change(session); /* what is kept stays */
+        session->kept.aside |= facts.had_state; /* what is kept stays */
+        session_kept_change(session);
     }
     if (fate.done) {
         run_addf(session->current, RUN_GONE, "%s", gone);
@@ -445,6 +449,7 @@ static void session_box_ready(void *arg, struct box *box, const struct fail *why
     }
     if (r < 0) {
         session_enter(session, SESSION_NONE);
+        session_kept_later(session);
     }
     if (r < 0 && session->current) {
         char sentence[SESSION_SENTENCE_BYTES];

@@ -30,7 +30,8 @@
 enum {
     QUIET_MS = 2000,     /* after the last call that changed something */
     LONGEST_MS = 60000,  /* while calls go on */
-    AGAIN_MS = 1000,     /* where it cannot be saved now */
+    AGAIN_MS = 1000,     /* where it cannot be saved now, */
+    RETRY_MS = 30000,    /* or could not */
     TIMES_SAVED = 10,    /* of what the last save took, between two */
     SAVE_MS = 120000,    /* for all of a session, and for one name; */
     SAVE_LAST_MS = 1200, /* at the end of the server, of KEEP_LAST_MS */
@@ -137,6 +138,17 @@ void sessions_keep_init(struct sessions *sessions, const struct keep_config *con
 
 /* --- coming back --- */
 
+static const char *workspace_of(const struct sessions *sessions)
+{
+    const char *workspace = server_box_spec(sessions->server_box)->workspace;
+    return workspace ? workspace : "";
+}
+
+static const char *stem_of(const struct session *session, char out[KEEP_STEM_BYTES])
+{
+    return keep_stem(session->name, workspace_of(session->owner), out);
+}
+
 /* What there is is not loaded, or not whole: it becomes the earlier state. */
 static void refuse(struct session *session, const struct keep_header *header, const char *why)
 {
@@ -155,11 +167,10 @@ static void refuse(struct session *session, const struct keep_header *header, co
 static const char *foreign(const struct session *session, const struct keep_header *header)
 {
     const struct sessions *sessions = session->owner;
-    const char *workspace = server_box_spec(sessions->server_box)->workspace;
     if (strcmp(header->session, session->name) != 0) {
         return "its file has another session's name";
     }
-    if (strcmp(header->workspace, workspace ? workspace : "") != 0) {
+    if (strcmp(header->workspace, workspace_of(sessions)) != 0) {
         return "it belongs to another workspace";
     }
     if (strcmp(header->python, sessions->keeping.python) != 0) {
@@ -193,6 +204,7 @@ static void consider(struct session *session)
     struct kept *kept = &session->kept;
     struct keeping *keeping = &session->owner->keeping;
     char name[KEEP_NAME_BYTES];
+    char stem[KEEP_STEM_BYTES];
     struct fail fail = {};
     kept->back = BACK_OVER;
     if (!is_here(keeping)) {
@@ -204,7 +216,7 @@ static void consider(struct session *session)
     }
     kept->reading = reading;
     reading->copy_fd = -1;
-    reading->fd = keep_open(keeping->dir_fd, keep_name(session->name, KEEP_LAST, name),
+    reading->fd = keep_open(keeping->dir_fd, keep_name(stem_of(session, stem), KEEP_LAST, name),
                             &reading->header, &fail);
     if (reading->fd == -ENOENT) {
         session_kept_done(session);
@@ -263,6 +275,14 @@ void session_kept_done(struct session *session)
         own_close(&reading->copy_fd);
         free(reading);
         session->kept.reading = NULL;
+    }
+}
+
+void session_kept_later(struct session *session)
+{
+    if (session->kept.back == BACK_DUE) {
+        session_kept_done(session);
+        session->kept.back = BACK_UNASKED;
     }
 }
 
@@ -486,6 +506,7 @@ struct keep_save {
     struct sessions *sessions;
     uint32_t serial; /* of the session, which may have gone */
     struct run *run; /* NULL: it has ended */
+    bool made_way;   /* its copy was killed for the memory */
     struct keep_writer writer;
     struct keep_header header;
     uint64_t began_ns;
@@ -522,7 +543,12 @@ static void save_end(struct keep_save *save, int error, const char *why)
     }
     sessions->keeping.save = NULL;
     if (session && session->kept.removed) {
+        bool changed = session->kept.changed; /* by a call since */
         session_kept_remove(session);
+        session->kept.changed = changed;
+    } else if (session && !sessions->keeping.is_last && (error ? error != EFBIG : save->made_way)) {
+        session->kept.saved_ns += RETRY_MS * CLOCK_NS_PER_MS;
+        session->kept.changed = true;
     }
     if (error || why) {
         log_warn("keep", "session %s was not saved: %s", save->header.session,
@@ -570,7 +596,7 @@ static void save_done(void *arg, struct run *run)
         return;
     }
     uint64_t all = 4 * keeping->config.bytes;
-    keep_trim(keeping->dir_fd, session->name,
+    keep_trim(keeping->dir_fd, save->writer.stem,
               all > save->writer.bytes ? all - save->writer.bytes : 0, /* days= */ 0);
     save->writer.aside = session->kept.aside;
     int r = keep_writer_end(&save->writer, &save->header, &save->pid);
@@ -590,7 +616,7 @@ static void save_begin(struct session *session, unsigned all_ms)
 {
     struct sessions *sessions = session->owner;
     struct keeping *keeping = &sessions->keeping;
-    const char *workspace = server_box_spec(sessions->server_box)->workspace;
+    char stem[KEEP_STEM_BYTES];
     struct keep_save *save = calloc(1, sizeof *save);
     struct run *run = save ? run_new("", 0, NULL, 0) : NULL;
     session->kept.changed = false;
@@ -611,7 +637,7 @@ static void save_begin(struct session *session, unsigned all_ms)
                                       .job_cell = session->current ? session->current->cell : 0}};
     (void)snprintf(save->header.session, KEEP_SESSION_BYTES, "%s", session->name);
     (void)snprintf(save->header.python, sizeof save->header.python, "%s", keeping->python);
-    (void)snprintf(save->header.workspace, PATH_MAX, "%s", workspace ? workspace : "");
+    (void)snprintf(save->header.workspace, PATH_MAX, "%s", workspace_of(sessions));
     keeping->save = save;
     run->request.branch = true;
     run->request.timeout_ms = all_ms + NAME_MS;
@@ -619,7 +645,8 @@ static void save_begin(struct session *session, unsigned all_ms)
     run->on_output = save_output;
     run->on_done = save_done;
     run->arg = save;
-    int r = keep_writer_begin(&save->writer, keeping->dir_fd, session->name, keeping->config.bytes);
+    int r = keep_writer_begin(&save->writer, keeping->dir_fd, stem_of(session, stem),
+                              keeping->config.bytes);
     r = r ? r : sessions_run(sessions, session->name, run);
     if (r < 0) {
         run_free(run);
@@ -652,12 +679,15 @@ bool sessions_kept_yield(struct sessions *sessions)
     struct keep_save *save = sessions->keeping.save;
     struct session *copy =
         list_find(sessions->list, at, save && save->run && at->current == save->run);
-    if (!copy || !copy->guest || save->run->cancelled) {
+    if (!copy || !copy->guest) {
         return false;
     }
-    save->run->cancelled = true;
-    box_session_kill(copy->guest);
-    return true;
+    if (!save->made_way) {
+        save->made_way = true;
+        save->run->cancelled = true;
+        box_session_kill(copy->guest);
+    }
+    return true; /* until it has exited, too */
 }
 
 /* When the session is to be saved; 0: it need not be. */
@@ -728,10 +758,11 @@ void session_kept_remove(struct session *session)
 {
     struct keeping *keeping = &session->owner->keeping;
     struct kept *kept = &session->kept;
+    char stem[KEEP_STEM_BYTES];
     kept->changed = false;
     kept->removed = keeping->save && keeping->save->serial == session->serial; /* later */
     if (is_here(keeping) && !session->transient && !kept->removed) {
-        (void)keep_remove(keeping->dir_fd, session->name, kept->aside);
+        (void)keep_remove(keeping->dir_fd, stem_of(session, stem), kept->aside);
         kept->aside = false;
     }
 }

@@ -164,8 +164,19 @@ class Back(Keep):
             result = self.life("n", args=(*flags, "--cow"))
             self.assertIn("Out: 1", result.text)
             self.assertNotIn("in memory are gone", result.text)
-        result = self.life("'n' in globals()")
-        self.assertRegex(result.text, r"was not loaded: it belongs to another workspace\]\nOut: False")
+
+    def test_each_workspace_has_its_own_state_of_a_session(self):
+        flags = []
+        for name in "one", "two":
+            (self.place / name).mkdir()
+            give_away(self.place / name)
+            flags.append(("--workspace", str(self.place / name)))
+        flags.append(())
+        for n, args in enumerate(flags):
+            self.assertIn("Out: False", self.life("had = 'n' in globals(); n = %d; had" % n, args=args).text)
+        for n, args in enumerate(flags):
+            self.assertIn("Out: %d" % n, self.life("n", args=args).text)
+        self.assertEqual(self.files("earlier"), [])
 
     def test_structured_results_have_the_line(self):
         self.life("n = 1")
@@ -281,6 +292,46 @@ class Refused(Keep):
             done = run_cli(command[0], "--keep", str(self.kept), *command[1:])
             self.assertIn(b"is an option of the server", done.stderr)
         self.assertFalse(self.kept.exists())
+
+
+class Ends(Keep):
+    """The server ends while a session is due."""
+
+    def test_end_while_it_is_loaded_takes_a_bounded_time(self):
+        work = self.place / "work"
+        work.mkdir()
+        (work / "slow.py").write_text("x = 1\n")
+        give_away(work)
+        flags = ("--workspace", str(work))
+        self.life("import slow\nn = 1", args=flags)
+        (work / "slow.py").write_text("import time\nopen(__file__ + '.begun', 'w').close()\ntime.sleep(1000)\n")
+        with self.server(*flags) as server:
+            server.start_call("run_python", code="n")
+            self.until((work / "slow.py.begun").exists)
+            status, seconds = server.end()
+            self.assertEqual(status, 0)
+            self.assertLess(seconds, 10 * SLOW)
+        (work / "slow.py").write_text("x = 1\n")
+        self.assertIn("Out: 1", self.life("n", args=flags).text)
+
+    def test_end_right_after_the_first_call(self):
+        self.life("n = 1; data = bytes(32 << 20)")
+        for _ in range(size(6, 3)):
+            with self.server() as server:
+                server.start_call("run_python", code="n")
+                status, seconds = server.end()
+                self.assertEqual(status, 0)
+                self.assertLess(seconds, 10 * SLOW)
+
+    def test_end_while_it_waits_for_the_directory(self):
+        with self.server() as first:
+            first.python("n = 1")
+            with self.server() as second:
+                second.start_call("run_python", code="n")
+                self.assertTrue(second.silent(0.5))
+                status, seconds = second.end()
+                self.assertEqual(status, 0)
+                self.assertLess(seconds, 10 * SLOW)
 
 
 class TwoServers(Keep):
@@ -402,6 +453,31 @@ class Saving(Keep):
         self.assertEqual(len(self.files("new")), 0)
         self.assertIn("Out: 1", self.life("n").text)
 
+    def test_save_that_failed_is_tried_again_at_the_end(self):
+        if os.geteuid() != 0:
+            self.skipTest("mounts a file system")
+        small = self.place / "small"
+        small.mkdir()
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(small)], capture_output=True).returncode:
+            self.skipTest("may not mount a file system")
+        self.addCleanup(subprocess.run, ["umount", "-l", str(small)])
+        self.kept, filler = small / "kept", small / "filler"
+        filler.write_bytes(bytes(1536 << 10))
+        with self.server() as server:
+            server.python("n = 1; big = bytes(range(256)) * (4 << 10)")
+            self.until(lambda: self.says("was not saved", "No space left on device"))
+            filler.unlink()
+        self.assertIn("Out: 1", self.life("n").text)
+
+    def test_call_that_resets_while_it_is_saved_is_saved_too(self):
+        with self.server() as server:
+            server.python("import time\nclass Hangs:\n    def __reduce__(self):\n        time.sleep(100)\n"
+                          "for i in range(3): globals()['h%d' % i] = Hangs()")
+            self.until(lambda: self.files("new"))
+            server.python("x = 1", reset=True)
+            self.until(lambda: not self.files("new"))
+        self.assertIn("Out: (1, False)", self.life("x, 'h0' in globals()").text)
+
     @once
     def test_file_and_directory_are_synced_with_the_rename_between(self):
         if not any(os.access(os.path.join(path, "strace"), os.X_OK) for path in os.environ["PATH"].split(":")):
@@ -453,6 +529,8 @@ class Command(Keep):
     def test_mistakes_are_said(self):
         self.assertIn("keep needs one of list, drop and restore", self.command(status=2))
         self.assertIn("keep drop needs the name of a session", self.command("drop", status=2))
+        for action in "list", "restore":
+            self.assertIn("--all is for keep drop", self.command(action, "--all", self.place, status=2))
         self.assertIn("name the directory of --keep", self.command("list", status=2))
         self.assertIn("No such file", self.command("list", self.place / "none", status=1))
 
