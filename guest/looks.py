@@ -8,6 +8,7 @@ CALLS = frozenset(
     "help hex id int isinstance issubclass len list locals max min oct ord pow print range repr reversed round set sorted str sum tuple "
     "type vars zip".split()
 )
+CONSUMERS = frozenset("all any bytes dict enumerate frozenset list max min set sorted sum tuple zip".split())  # of iterators
 METHODS = frozenset("describe exists getcwd getsize head info isdir isfile items keys listdir tail value_counts values".split())
 ROWS = frozenset(("fetchall", "fetchone", "fetchmany"))
 OF_CLOSED = frozenset("commit cursor execute executemany executescript rollback".split())  # methods of a connection that fail once it is closed
@@ -138,9 +139,11 @@ class Cell:
         if kind in (_ast.Import, _ast.ImportFrom):
             return all(map(self.was_there, node.names, [getattr(node, "module", None)] * len(node.names)))
         if kind in (_ast.comprehension, _ast.For):
-            return not getattr(node, "is_async", 0)
+            return not getattr(node, "is_async", 0) and self.is_whole(node.iter)
+        if kind is _ast.Starred:
+            return self.is_whole(node.value)
         if kind is _ast.keyword:
-            return node.arg not in CALL_BACK
+            return node.arg is not None and node.arg not in CALL_BACK
         if kind is _ast.ExceptHandler:
             return (node.name or "e")[0] != "_"
         return kind in NODES or isinstance(node, OPERATORS)
@@ -157,11 +160,15 @@ class Cell:
         func = node.func
         if type(func) is _ast.Name:
             known = func.id in CALLS or self.opens_to_read(node)
-            return (known or func.id == "input" and SYS.get("stdin") is load("streams").stdin) and func.id not in self.namespace
+            return (func.id not in CONSUMERS or all(map(self.is_whole, node.args))) and (known or func.id == "input" and SYS.get("stdin") is load("streams").stdin) and func.id not in self.namespace
         if type(func) is not _ast.Attribute:
             return False
         return (func.attr in METHODS and not self.acts(func.value) or func.attr in READS and self.is_file(func.value) or
                 func.attr in ROWS and queries(func.value, self.namespace) or queries(node, self.namespace))
+
+    def is_whole(self, node):
+        """Not what an attribute or an item may be: an iterator, which to read changes."""
+        return type(node) not in (_ast.Attribute, _ast.Subscript) or self.kind(node) in OF_TYPES or self.is_table(node) or self.is_file(node)
 
     def finds(self, node):
         """Whether it is a call of a library's function that is known, or of a method of a type that is."""

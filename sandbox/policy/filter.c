@@ -196,7 +196,7 @@ static const uint32_t requests[] = {
 /* Without F_SETOWN, F_SETOWN_EX and F_SETSIG no descriptor sends signals to others. F_SETLEASE,
  * F_NOTIFY and F_SETDELEG (Linux 6.19) reveal what the host does with a file. A descriptor in a
  * message would hide its locks (F_OFD_SETLK) from init, which counts locks
- * (programs/init/objects.c). */
+ * (programs/common/objects.c). */
 static const uint32_t descriptor_commands[] = {
     F_DUPFD,     F_DUPFD_CLOEXEC, F_GETFD,       F_SETFD,
     F_GETFL,     F_SETFL,         F_GETLK,       F_SETLK,

@@ -41,7 +41,7 @@ static void need(bool ok, const char *what)
     }
 }
 
-/* Replaces the function of common/reply.c and keeps the reply. */
+/* Replaces the function of common/processes.c and keeps the reply. */
 void reply_send(const struct wire_reply *answer, int fd)
 {
     struct stat st;

@@ -9,7 +9,7 @@ from base import GuestCase, each_python
 class Cells(GuestCase):
     SETUP = ("import collections, csv, datetime, glob, json, logging, os, pathlib, re, time; from pathlib import Path\n"
              "open('f', 'w').write('{\"k\": 1}'); n = [1]; d = {'a': 1, 'n': n}; s = 'text'; p = Path('f'); name = 'f'; x = 'mine'\n"
-             "class Own(dict):\n    def get(self, *_): n.append(0)\n    upper = read_text = mean = load = get\nown = Own(); made = [own]\n"
+             "class Own(dict):\n    def get(self, *_): n.append(0)\n    upper = read_text = mean = load = get\nown = Own(); made = [own, iter(n)]\n"
              "def fn(*_): n.append(0)\n")
 
     def looks(self, code):
@@ -30,7 +30,7 @@ class Cells(GuestCase):
 
     def test_code_that_may_do_more(self):
         self.run_ok(self.SETUP + "open('mine.py', 'w').write('from json import loads; import json; json.mine = 1')\nloads = json.loads\njson.dumps = fn\ndate = datetime.date\ndate_of = [fn]")
-        for code in ("own.get('a')", "made[0].get(1)", "for one in made: one.upper()", "[s.upper() for s in made]", "d['n'].append(2)", "n.sort()", "d.update(b=1)", "d.pop('a')", "fn(2)",
+        for code in ("own.get('a')", "made[0].get(1)", "its = [iter(n)]; list(its[0])", "list(made[1])", "for line in made[1]: print(line)", "[line for line in made[1]]", "print(*made[1])", "print(1, **{'file': own})", "for one in made: one.upper()", "[s.upper() for s in made]", "d['n'].append(2)", "n.sort()", "d.update(b=1)", "d.pop('a')", "fn(2)",
                      "json.dumps(n)", "json.loads('{}', object_hook=fn)", "with open('f', 'a') as fh: fh.write('x')", "with open('f') as fh: text = fh.read()",
                      "with open('f') as x: print(x.read())", "for x in n: print(x)", "for d['a'] in n: print(d)", "for _hidden in n: print(n)",
                      "try:\n    1 / 0\nexcept ZeroDivisionError as x: pass", "p.write_text('y')", "p.touch()", "Path('g').write_text('z')", "re.sub('.', fn, s)",

@@ -10,7 +10,6 @@
 #include "base/own.h"
 #include "base/word.h"
 #include "rpc/text.h"
-#include "tools/files/read_text.h"
 
 enum {
     LINES_MOST = 100000,      /* of a file that is searched */

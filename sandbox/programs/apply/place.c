@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdio.h> /* RENAME_EXCHANGE */
 #include <string.h>
 #include <sys/random.h>
