@@ -53,6 +53,7 @@ static void on_parent(void *arg, uint32_t)
     struct shutdown *shutdown = arg;
     log_info("cli", "the parent process exited");
     shutdown->why = "the parent process exited";
+    loop_io_remove(&shutdown->parent); /* it stays readable */
     loop_stop(shutdown->loop, 0);
 }
 

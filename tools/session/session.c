@@ -440,7 +440,7 @@ int sessions_run(struct sessions *sessions, const char *name, struct run *run)
         session->branches = run->request.branch;
     }
     if (!session) {
-        return sessions->count == LIMIT_SESSIONS ? -EMFILE : -ENOMEM;
+        return sessions->count >= LIMIT_SESSIONS ? -EMFILE : -ENOMEM;
     }
     assert(!session->current); /* see tools/order/order.h */
     session->current = run;
