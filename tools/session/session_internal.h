@@ -198,6 +198,8 @@ bool session_kept_is_due(const struct session *session);
 void session_kept_load(struct session *session);
 void session_kept_loaded(struct session *session, const struct box_message *message);
 void session_kept_failed(struct session *session);
+/* A reset before it is loaded: it is not. */
+void session_kept_decline(struct session *session);
 /* Drops what is left of loading. Idempotent. */
 void session_kept_done(struct session *session);
 /* No interpreter starts that could load it: the next call asks again. */

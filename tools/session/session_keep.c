@@ -149,7 +149,8 @@ static const char *stem_of(const struct session *session, char out[KEEP_STEM_BYT
     return keep_stem(session->name, workspace_of(session->owner), out);
 }
 
-/* What there is is not loaded, or not whole: it becomes the earlier state. */
+/* What there is is not loaded: it becomes the earlier state. Ends the reading, and with it the
+ * header. */
 static void refuse(struct session *session, const struct keep_header *header, const char *why)
 {
     char at[32];
@@ -161,6 +162,7 @@ static void refuse(struct session *session, const struct keep_header *header, co
         say(session, "a session was kept and not loaded: its file %s", why);
     }
     log_info("keep", "session %s: not loaded: %s", session->name, why);
+    session_kept_done(session);
 }
 
 /* Why it is another one's, or NULL. */
@@ -177,6 +179,15 @@ static const char *foreign(const struct session *session, const struct keep_head
         return "it was made by another version of Python";
     }
     return header->cell == 0 || header->cell > INT32_MAX ? "its file is damaged" : NULL;
+}
+
+static const char declined[] = "`reset` declined it";
+
+void session_kept_decline(struct session *session)
+{
+    if (session->kept.back == BACK_READING || session->kept.back == BACK_DUE) {
+        refuse(session, &session->kept.reading->header, declined);
+    }
 }
 
 static void read_on(void *arg)
@@ -229,7 +240,7 @@ static void consider(struct session *session)
     }
     const struct run *run = session->current;
     if (run && (run->request.reset || run->was_reset)) {
-        refuse(session, &reading->header, "`reset` declined it");
+        refuse(session, &reading->header, declined);
         return;
     }
     reading->copy_fd = memfd_create("sandpiper-kept", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -327,7 +338,6 @@ void session_kept_failed(struct session *session)
     if (kept->tries == LOAD_TRIES) {
         refuse(session, &kept->reading->header,
                "loading it ended the interpreter, or took too long, twice");
-        session_kept_done(session);
     }
 }
 
@@ -605,6 +615,10 @@ static void save_done(void *arg, struct run *run)
         r = save->pid_fd < 0 ? -errno
                              : loop_io_add(save->sessions->loop, &save->io, save->pid_fd, EPOLLIN,
                                            save_finished, save);
+    }
+    if (r < 0 && save->pid > 0) {
+        (void)kill(save->pid, SIGKILL);
+        (void)waitpid(save->pid, NULL, 0);
     }
     if (r < 0) {
         save_end(save, -r, NULL);

@@ -42,6 +42,7 @@ static void session_reset(struct session *session)
     run->request.reset = false;
     run->was_reset = true;
     session->history.left = (struct history_state){};
+    session_kept_decline(session);
     if (session->history.now.cell > 0) {
         if (session->history.named_count > 0) {
             run_addf(run, RUN_NOTES, "reset has dropped the named states too");

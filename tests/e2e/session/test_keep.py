@@ -1,4 +1,5 @@
 """--keep: a session comes back in another server's life, or a sentence says why not; and its file is the old or the new one."""
+import contextlib
 import fcntl
 import os
 import pathlib
@@ -113,6 +114,30 @@ class Back(Keep):
             server.python("m = 2")
         self.assertEqual(len(self.files("earlier")), 1)
         self.assertIn("Out: (2, False)", self.life("m, 'n' in globals()").text)
+
+    def is_reading(self, server):
+        """Whether the server has the copy open into which it reads."""
+        directory = "/proc/%d/fd" % server.pid
+        try:
+            names = os.listdir(directory)
+        except PermissionError:
+            self.skipTest("may not read the server's descriptors")
+        for name in names:
+            with contextlib.suppress(OSError):
+                if "sandpiper-kept" in os.readlink(os.path.join(directory, name)):
+                    return True
+        return False
+
+    def test_reset_after_a_cancelled_first_call_declines_too(self):
+        with self.server() as server:
+            server.python("n = 1; data = bytes(100 << 20)")
+            self.until(lambda: self.files("keep"))
+        with self.server() as server:
+            first = server.start_call("run_python", code="n")
+            self.until(lambda: self.is_reading(server))
+            server.cancel(first)
+            result = server.python("'n' in globals()", reset=True)
+            self.assertRegex(result.text, r"^\[the session of .* was not loaded: `reset` declined it\]\nOut: False")
 
     def test_reset_later_removes_the_file(self):
         self.life("n = 1")
