@@ -121,7 +121,7 @@ class Back(Keep):
         try:
             names = os.listdir(directory)
         except PermissionError:
-            self.skipTest("may not look at the server's descriptors")
+            self.skipTest("may not read the server's descriptors")
         for name in names:
             with contextlib.suppress(OSError):
                 if "sandpiper-kept" in os.readlink(os.path.join(directory, name)):
