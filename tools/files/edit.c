@@ -88,7 +88,7 @@ static int append_plain(struct buf *out, const char *text, size_t size)
 /* Where the piece is that has the plain byte of this number. */
 static size_t place_of(const char *text, size_t size, size_t number)
 {
-    struct piece piece = {};
+    struct piece piece;
     size_t at = 0;
     while (at < size && (piece = piece_of(text + at, size - at)).plain_size <= number) {
         number -= piece.plain_size;
@@ -151,7 +151,7 @@ static bool say_forms(const char *who, struct span text, struct span other, bool
 {
     struct span seen[FORMS_SEEN];
     size_t count = 0;
-    struct piece piece = {};
+    struct piece piece;
     for (size_t at = 0; at < text.size && count < FORMS_SEEN; at += piece.size) {
         const char *found = text.bytes + at;
         piece = piece_of(found, text.size - at);
