@@ -164,7 +164,7 @@ const char *name_error(const char *host)
 static char name_char(char c)
 {
     bool ours = parse_is_alnum(c) || c == '-' || c == '_' || c == '.';
-    return ours ? parse_lower(c) : (char)0;
+    return (char)(ours ? parse_lower(c) : 0);
 }
 
 /* Checks the labels' lengths. A last label that begins with a digit would be a number to some
