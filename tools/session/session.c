@@ -217,7 +217,7 @@ struct fate_facts session_facts(const struct session *session, enum fate_event e
     /* Sent once more, and not twice: it could be what ends the interpreter. A start may have had no
      * process or no memory, which code uses up for others. */
     bool unread = run && ((state == SESSION_RUNNING && !session->begun && run->sent == 1) ||
-                          (state == SESSION_OPENING && run->starts == 1));
+                          (state == SESSION_OPENING && run->starts == 1 && !run->request.branch));
     return (struct fate_facts){
         .event = event,
         .has_run = run != NULL,
