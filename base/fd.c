@@ -23,6 +23,25 @@ void fd_close_range(unsigned first, unsigned last)
     }
 }
 
+void fd_close_others(unsigned first, const int *kept, size_t count)
+{
+    for (;;) {
+        unsigned next = ~0U; /* the lowest kept one from first on */
+        for (size_t i = 0; i < count; i++) {
+            if (kept[i] >= 0 && (unsigned)kept[i] >= first && (unsigned)kept[i] < next) {
+                next = (unsigned)kept[i];
+            }
+        }
+        if (next > first) {
+            fd_close_range(first, next == ~0U ? next : next - 1);
+        }
+        if (next == ~0U) {
+            return;
+        }
+        first = next + 1;
+    }
+}
+
 bool fd_may_close_range(void)
 {
     return syscall(SYS_close_range, 1, 0, 0) < 0 && errno == EINVAL;
@@ -222,6 +241,11 @@ DIR *fd_directory(int fd)
         own_close(&fd);
     }
     return dir;
+}
+
+DIR *fd_entries(int dir_fd)
+{
+    return fd_directory(openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 }
 
 const char *fd_next_name(DIR *dir)

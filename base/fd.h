@@ -8,6 +8,8 @@
 /* Closes the open descriptors first … last. For a child before it executes: exits where the call is
  * refused. */
 void fd_close_range(unsigned first, unsigned last);
+/* The same for all from first on but the count kept ones, in any order; -1: none. */
+void fd_close_others(unsigned first, const int *kept, size_t count);
 /* Whether the kernel has the call and no filter refuses it: it checks these arguments first. */
 bool fd_may_close_range(void);
 
@@ -71,6 +73,8 @@ int fd_is_open(int fd);
 
 /* A directory's stream, which owns fd. NULL with errno, and fd is closed; fd < 0: errno is kept. */
 DIR *fd_directory(int fd);
+/* One for the directory that dir_fd holds, which it does not own and whose position stays. */
+DIR *fd_entries(int dir_fd);
 /* The name of the directory's next entry, never "." or "..": valid until the next call. NULL: there
  * is none (errno 0), it could not be read (errno), or dir is NULL. */
 const char *fd_next_name(DIR *dir);

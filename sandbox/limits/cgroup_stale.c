@@ -42,8 +42,7 @@ static bool is_stale(int parent_fd, const char *name)
 unsigned cgroup_sweep_stale(int parent_fd, bool remove)
 {
     unsigned count = 0;
-    defer_closedir DIR *dir =
-        fd_directory(openat(parent_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    defer_closedir DIR *dir = fd_entries(parent_fd);
     for (const char *name = NULL; (name = fd_next_name(dir));) {
         if (is_stale(parent_fd, name)) {
             count++;

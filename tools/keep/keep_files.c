@@ -86,7 +86,7 @@ int keep_lock(int dir_fd)
     if (flock(dir_fd, LOCK_EX | LOCK_NB) < 0) {
         return -errno;
     }
-    defer_closedir DIR *dir = fd_directory(openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    defer_closedir DIR *dir = fd_entries(dir_fd);
     const char *name = NULL;
     while (dir && (name = fd_next_name(dir))) {
         if (is_name(name, new_suffix)) {
@@ -233,13 +233,7 @@ static int put_in_place(const struct keep_writer *writer)
 __attribute__((noreturn)) static void finish(const struct keep_writer *writer)
 {
     (void)prctl(PR_SET_NAME, "sandpiper-keep");
-    unsigned low = (unsigned)(writer->fd < writer->dir_fd ? writer->fd : writer->dir_fd);
-    unsigned high = (unsigned)(writer->fd < writer->dir_fd ? writer->dir_fd : writer->fd);
-    fd_close_range(STDERR_FILENO, low - 1);
-    if (high > low + 1) {
-        fd_close_range(low + 1, high - 1);
-    }
-    fd_close_range(high + 1, ~0U);
+    fd_close_others(STDERR_FILENO, (int[]){writer->fd, writer->dir_fd}, 2);
     int r = fd_flush(writer->fd);
     r = r ? r : put_in_place(writer);
     r = r ? r : fd_flush(writer->dir_fd);
@@ -324,7 +318,7 @@ static void find(int dir_fd, const char *own, struct found *ret_found)
     struct stat st;
     const char *name = NULL;
     *ret_found = (struct found){};
-    defer_closedir DIR *dir = fd_directory(openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    defer_closedir DIR *dir = fd_entries(dir_fd);
     while (dir && (name = fd_next_name(dir))) {
         if (!is_kept(name) || strcmp(name, own) == 0 ||
             fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
@@ -362,7 +356,7 @@ void keep_trim(int dir_fd, const char *stem, uint64_t bytes, unsigned days)
 void keep_list(int dir_fd, keep_list_fn fn, void *arg)
 {
     const char *name = NULL;
-    defer_closedir DIR *dir = fd_directory(openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    defer_closedir DIR *dir = fd_entries(dir_fd);
     while (dir && (name = fd_next_name(dir))) {
         struct keep_header header;
         struct fail fail = {};

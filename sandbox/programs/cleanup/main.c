@@ -213,8 +213,7 @@ static bool is_stale(int parent_fd, const char *name, enum cleanup_kind kind, in
 static void remove_stale_directories(int parent_fd, enum cleanup_kind kind)
 {
     const char *prefix = kind == CLEANUP_STORE ? "" : SCRATCH_PREFIX;
-    defer_closedir DIR *dir =
-        fd_directory(openat(parent_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    defer_closedir DIR *dir = fd_entries(parent_fd);
     for (const char *name = NULL; (name = fd_next_name(dir));) {
         defer_close int lock_fd = -1;
         if (strncmp(name, prefix, strlen(prefix)) == 0 && name[0] != '.' &&
