@@ -8,46 +8,37 @@
 #include "base/own.h"
 #include "base/path.h"
 #include "sandbox/programs/apply/apply.h"
+#include "sandbox/programs/common/git_index.h"
 
-/* The entries of a user's index of git, gitformat-index(5), versions 2 and 3. */
+/* What a user's index of git lists. */
+struct entry {
+    const char *path;
+    uint32_t mtime_s;
+    uint32_t bytes;
+};
+
 static struct {
     char path[APPLY_PATH_BYTES]; /* of the index */
     unsigned char *bytes;
-    const unsigned char **entries; /* sorted by name */
+    struct entry *entries; /* sorted by path, as the index is */
     size_t count;
 } tracked;
 
-enum { INDEX_HEADER = 12, INDEX_TIME = 8, INDEX_SIZE = 36, INDEX_FLAGS = 60, INDEX_NAME = 62 };
-
-static uint32_t number_at(const unsigned char *bytes)
-{
-    return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
-}
-
-static const char *name_of_entry(const unsigned char *entry)
-{
-    return (const char *)entry + INDEX_NAME + (entry[INDEX_FLAGS] & 0x40 ? 2 : 0);
-}
-
-/* Of an index that is not understood there are none. */
+/* Of an index that is not understood there are none, nor of version 4, which shortens paths. */
 static void find_entries(size_t size)
 {
-    bool known = size > INDEX_HEADER && memcmp(tracked.bytes, "DIRC\0\0\0", 7) == 0 &&
-                 (tracked.bytes[7] == 2 || tracked.bytes[7] == 3);
-    uint32_t count = known ? number_at(tracked.bytes + 8) : 0;
-    tracked.entries = calloc(count < size ? count + 1UL : 1, sizeof *tracked.entries);
-    for (size_t at = INDEX_HEADER; tracked.entries && tracked.count < count && count < size;) {
-        const unsigned char *entry = tracked.bytes + at;
-        const char *name = at + INDEX_NAME + 2 < size ? name_of_entry(entry) : NULL;
-        const char *end =
-            name ? memchr(name, 0, size - (size_t)(name - (char *)tracked.bytes)) : NULL;
-        if (!end) {
-            tracked.count = 0;
-            return;
-        }
+    struct git_index index;
+    struct entry entry;
+    bool known = git_index_begin(&index, tracked.bytes, size) && index.version < 4 &&
+                 index.left <= size / GIT_ENTRY_OBJECT;
+    tracked.entries = calloc(known ? index.left + 1UL : 1, sizeof *tracked.entries);
+    for (const unsigned char *at = NULL;
+         known && tracked.entries && (at = git_index_next(&index, &entry.path));) {
+        entry.mtime_s = git_index_number(at + GIT_ENTRY_MTIME);
+        entry.bytes = git_index_number(at + GIT_ENTRY_SIZE);
         tracked.entries[tracked.count++] = entry;
-        at += ((size_t)(end - (const char *)entry) + 8) & ~(size_t)7;
     }
+    tracked.count = known && index.at > 0 ? tracked.count : 0;
 }
 
 /* The whole file: heap, *ret_size. fstat(2) is none of this program's calls. NULL: too large, or no
@@ -101,9 +92,9 @@ static void read_index(const struct apply_run *run, const char *path)
     }
 }
 
-static int compare_name(const void *name, const void *entry)
+static int compare_path(const void *path, const void *entry)
 {
-    return strcmp(name, name_of_entry(*(const unsigned char *const *)entry));
+    return strcmp(path, ((const struct entry *)entry)->path);
 }
 
 bool apply_is_tracked(const struct apply_run *run, const char *path,
@@ -122,12 +113,12 @@ bool apply_is_tracked(const struct apply_run *run, const char *path,
         read_index(run, index);
         if (strcmp(tracked.path, index) == 0) {
             const char *name = path + strlen(top) + (*top != 0);
-            const unsigned char *const *entry = tracked.count
-                                                    ? bsearch(name, tracked.entries, tracked.count,
-                                                              sizeof *tracked.entries, compare_name)
-                                                    : NULL;
-            return entry && number_at(*entry + INDEX_SIZE) == (uint32_t)facts->bytes &&
-                   number_at(*entry + INDEX_TIME) == (uint32_t)(facts->mtime_ns / 1000000000);
+            const struct entry *entry = tracked.count
+                                            ? bsearch(name, tracked.entries, tracked.count,
+                                                      sizeof *tracked.entries, compare_path)
+                                            : NULL;
+            return entry && entry->bytes == (uint32_t)facts->bytes &&
+                   entry->mtime_s == (uint32_t)(facts->mtime_ns / 1000000000);
         }
     }
     return false;

@@ -17,6 +17,7 @@
 #include "base/path.h"
 #include "base/word.h"
 #include "sandbox/programs/common/content.h"
+#include "sandbox/programs/common/git_index.h"
 #include "sandbox/programs/keeper/keeper.h"
 #include "sandbox/programs/keeper/patch.h"
 #include "sandbox/protocol/apply_journal.h"
@@ -124,10 +125,46 @@ void base_note(const struct keeper *keeper, const struct record *record)
     }
 }
 
+/* --- indexes of git, without what git has noted of the files in the work tree: `git status` writes
+ * one again for that alone --- */
+
+/* Clears that. Returns where the entries end; 0: the bytes are no index that can be compared. */
+static size_t blank_index(unsigned char *bytes, size_t size)
+{
+    struct git_index index;
+    const char *path = NULL;
+    if (!git_index_begin(&index, bytes, size)) {
+        return 0;
+    }
+    for (unsigned char *entry = NULL; (entry = git_index_next(&index, &path));) {
+        memset(entry, 0, GIT_ENTRY_MODE);
+        memset(entry + GIT_ENTRY_MODE + 4, 0, GIT_ENTRY_OBJECT - GIT_ENTRY_MODE - 4);
+    }
+    /* A split index, whose other entries are in another file, begins its extensions with that. */
+    size_t at = index.at;
+    return at == 0 || at + 4 > size || memcmp(bytes + at, "link", 4) == 0 ? 0 : at;
+}
+
+/* The hash of what a git directory's index lists, which facts describe. 0: the path is no index's,
+ * or the file none that can be compared. */
+static uint64_t index_hash(int root_fd, const char *path, const struct apply_facts *facts,
+                           const uint64_t key[2])
+{
+    enum { MOST_BYTES = 64 << 20 };
+    bool may = strcmp(path_last(path), "index") == 0 && apply_path_git_size(path) > 0 &&
+               S_ISREG(facts->mode) && facts->bytes <= MOST_BYTES;
+    unsigned char *bytes = may ? calloc(1, facts->bytes + 1) : NULL;
+    bool is_read = bytes && place_content(root_fd, path, facts, (char *)bytes);
+    size_t size = is_read ? blank_index(bytes, facts->bytes) : 0;
+    uint64_t hash = size > 0 ? content_hash_bytes((const char *)bytes, size, key) : 0;
+    free(bytes);
+    return hash;
+}
+
 void base_set(const struct keeper *keeper, struct record *record, const struct apply_facts *facts)
 {
     record->cow.base = *facts;
-    record->cow.index_hash = git_index_hash(keeper->lower_fd, record->path, facts, hash_key());
+    record->cow.index_hash = index_hash(keeper->lower_fd, record->path, facts, hash_key());
     base_note(keeper, record);
 }
 
@@ -152,8 +189,8 @@ static uint64_t hash_of(const struct keeper *keeper, const struct record *record
 static bool is_same_index(const struct keeper *keeper, const struct record *record,
                           const struct apply_facts *lower)
 {
-    return record->cow.index_hash && git_index_hash(keeper->lower_fd, record->path, lower,
-                                                    hash_key()) == record->cow.index_hash;
+    return record->cow.index_hash &&
+           index_hash(keeper->lower_fd, record->path, lower, hash_key()) == record->cow.index_hash;
 }
 
 /* lower: of the user's file as it is now. */

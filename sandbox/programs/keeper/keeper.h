@@ -280,7 +280,3 @@ void base_loaded(struct keeper *keeper);
 void base_note(const struct keeper *keeper, const struct record *record);
 /* Sets and notes it. facts: of the user's file, from which code begins its changes. */
 void base_set(const struct keeper *keeper, struct record *record, const struct apply_facts *facts);
-/* git_index.c: the hash of what a git directory's index lists, which facts describe. 0: the path is
- * no index's, or the file none that can be compared. */
-uint64_t git_index_hash(int root_fd, const char *path, const struct apply_facts *facts,
-                        const uint64_t key[2]);

@@ -76,7 +76,7 @@ struct record {
         bool elsewhere;       /* see is_elsewhere() in scan.c; as of `looked`, by keeper.looks */
         uint32_t looked;
         struct apply_facts cover_facts;
-        uint64_t index_hash;     /* see git_index_hash(): of what base describes */
+        uint64_t index_hash;     /* see index_hash(): of what base describes */
         struct apply_facts base; /* of the user's file when the change was begun */
         struct apply_facts compared_to;
     } cow; /* with --cow */
