@@ -212,7 +212,8 @@ static void compare(struct keeper *keeper, struct record *record, const struct a
     if (!record->cow.differs && !is_as_begun) {
         base_set(keeper, record, lower); /* both are the same: a change from here on is new */
     }
-    if (!record->cow.differs || is_as_begun) {
+    /* As long as its facts stay, what was hashed does. */
+    if (record->cow.differs ? is_as_begun : !record->cow.same || !record->cow.same_hash) {
         record->cow.same = !record->cow.differs;
         record->cow.same_hash = record->cow.same ? hash_of(keeper, record) : 0;
     }
