@@ -112,6 +112,9 @@ static void take_lock(void *arg)
                           : keeping->dir_fd >= 0 ? strerror(-r)
                                                  : fail_text(&fail));
     } else {
+        struct box_python python;
+        box_python_look(server_box_spec(sessions->server_box), &python);
+        (void)snprintf(keeping->python, sizeof keeping->python, "%s", python.version);
         keeping->lock = KEEPING_LOCKED;
         keep_trim(keeping->dir_fd, "", UINT64_MAX, keeping->config.days);
     }
@@ -126,14 +129,9 @@ static void take_lock(void *arg)
 void sessions_keep_init(struct sessions *sessions, const struct keep_config *config)
 {
     struct keeping *keeping = &sessions->keeping;
-    struct box_python python;
     keeping->config = *config;
     keeping->dir_fd = -1;
     keeping->lock = config->directory ? KEEPING_NOT_YET : KEEPING_OFF;
-    if (config->directory) {
-        box_python_look(server_box_spec(sessions->server_box), &python);
-        (void)snprintf(keeping->python, sizeof keeping->python, "%s", python.version);
-    }
 }
 
 /* --- coming back --- */
