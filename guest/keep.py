@@ -2,12 +2,13 @@
 
 The zygote loads both when its options name `keep`: what they import must be there before code runs.
 
-    load("keep").save(namespace, cells, out_fd, *, layers=(), name_s=1.0, all_s=30.0, max_bytes=256 << 20) -> None
+    load("keep").save(namespace, cells, out_fd, *, layers=(), root="", name_s=1.0, all_s=30.0, max_bytes=256 << 20) -> None
         In a fork of a checkpoint, which ends afterwards by os._exit. namespace: of the session. cells: session.sources,
-        {"<cell N>": text}. layers: session.layers. Writes the body to out_fd; one that does not end in the record `end` is
-        not whole. OSError: out_fd takes no more. What pickles are children of this process, each in a process group of its
-        own, with no descriptor but a pipe and /dev/null. An audit hook keeps them from starting processes, signals, writing
-        files and connecting (code in C could): then it is this process that may end early.
+        {"<cell N>": text}. layers: session.layers. root: of the session, which may have another name in the next life: not
+        kept as the current directory. Writes the body to out_fd; one that does not end in the record `end` is not whole.
+        OSError: out_fd takes no more. What pickles are children of this process, each in a process group of its own, with no
+        descriptor but a pipe and /dev/null. An audit hook keeps them from starting processes, signals, writing files and
+        connecting (code in C could): then it is this process that may end early.
     load("keep_load").bring_back(in_fd, namespace, *, name_s=1.0, all_s=10.0, careful=False) -> report
         In the new session, before its first cell. Reads in_fd to its end, and fills namespace. What loading prints goes where
         output goes: to the first result. Call it outside of `enter`, so that no interrupt raises in it. careful: reads all in a
@@ -304,15 +305,16 @@ class Save:
                     group.update((other, first) for other in group[name])
         return [tuple(names) for names in {id(names): names for names in group.values()}.values()]
 
-    def write(self, fd, path):
+    def write(self, fd, path, root):
         def record(fields, *data):
             write_all(fd, frames.pack(fields))
             for part in data:
                 write_all(fd, part)
 
         number = 1 + max((int(file[len("<cell ") : -1]) for file in self.cells if file[len("<cell ") : -1].isdigit()), default=0)
+        cwd = directory()
         settings = any(finding.SETTINGS.search(text) for text in self.cells.values())
-        record(("keep", "version", VERSION, "cell", str(number), "settings", str(int(settings)), "cwd", os.fsencode(directory())))
+        record(("keep", "version", VERSION, "cell", str(number), "settings", str(int(settings)), "cwd", os.fsencode("" if cwd == root else cwd)))
         added = [(str(at), os.fsencode(entry)) for at, entry in enumerate(SYS["path"]) if type(entry) is str and entry not in path]
         record(["path", *(part for pair in added for part in pair)])
         units = list(dict.fromkeys(self.kept.values()))
@@ -363,11 +365,11 @@ def state_of_random():
         return None
 
 
-def save(namespace, cells, out_fd, *, layers=(), name_s=1.0, all_s=30.0, max_bytes=256 << 20):
+def save(namespace, cells, out_fd, *, layers=(), root="", name_s=1.0, all_s=30.0, max_bytes=256 << 20):
     """See above."""
     gc.disable()
     silence()
     make.offer()
     saving = Save(namespace, cells, (name_s, now_s() + all_s, max_bytes))
     saving.pickle_all()
-    saving.write(out_fd, PATH.union(layers, ("",)))
+    saving.write(out_fd, PATH.union(layers, ("",)), root)

@@ -29,14 +29,10 @@ def limits(fields):
 
 def save(session, fields):
     """In the copy."""
-    out = os.dup(frames.OUT_FD)
-    for fd in (1, 2, frames.OUT_FD, frames.ERR_FD):
-        os.dup2(frames.NULL_FD, fd)
-    keep, status, kind = load("keep"), "ok", ""
-    if keep.directory() == session.root:  # it may have another name in the next life
-        keep.directory = str
+    status, kind = "ok", ""
     try:
-        keep.save(session.namespace, session.sources, out, layers=session.layers, max_bytes=int(fields["bytes"]), **limits(fields))
+        load("keep").save(session.namespace, session.sources, os.dup(frames.OUT_FD), layers=session.layers, root=session.root,
+                          max_bytes=int(fields["bytes"]), **limits(fields))
     except BaseException as error:
         status, kind = "error", type(error).__name__
     return "result", "cell", fields["cell"], "status", status, "error_type", kind
