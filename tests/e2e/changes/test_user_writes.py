@@ -667,31 +667,31 @@ class Undo(WrittenThrough):
             for name in ("a", "b"):
                 self.assertRegex(line, rf"not reverted[^:]*: (?:.*\W)?{name}\b")
 
+    def undone_with_two_names(self, code):
+        """The undo's line, and what is under both names: the call wrote to the file by one of them, and then did that."""
+        self.own("a", "as it was")
+        os.link(self.dir / "a", self.dir / "b")
+        with self.start() as server:
+            self.assert_ok(server.python("x = 1"))
+            self.assert_ok(server.python(f"import os; open('b', 'w').write('second'); {code}"))
+            line = self.undo(server)
+        found = self.read("a"), self.read("b")
+        os.remove(self.dir / "b")
+        return line, found
+
     def test_a_file_of_two_names_and_its_time_or_mode(self):
         for code in ("os.utime('b', (1, 1))", "os.chmod('b', 0o600)", "os.rename('b', 'c')"):
             with self.subTest(code=code):
-                self.own("a", "as it was")
-                os.link(self.dir / "a", self.dir / "b")
-                with self.start() as server:
-                    self.assert_ok(server.python("x = 1"))
-                    self.assert_ok(server.python(f"import os; open('b', 'w').write('second'); {code}"))
-                    line = self.undo(server)
-                self.assertEqual((self.read("a"), self.read("b")), ("as it was",) * 2, line)
+                line, found = self.undone_with_two_names(code)
+                self.assertEqual(found, ("as it was",) * 2, line)
                 self.assertNotIn("not reverted", line)
-                os.remove(self.dir / "b")
 
     def test_a_name_of_two_that_code_has_taken_since(self):
         for code in ("os.remove('b')", "open('c', 'w').write('third'); os.replace('c', 'b')"):
             with self.subTest(code=code):
-                self.own("a", "as it was")
-                os.link(self.dir / "a", self.dir / "b")
-                with self.start() as server:
-                    self.assert_ok(server.python("x = 1"))
-                    self.assert_ok(server.python(f"import os; open('b', 'w').write('second'); {code}"))
-                    line = self.undo(server)
-                self.assertEqual((self.read("a"), self.read("b")), ("second", "as it was"), line)
+                line, found = self.undone_with_two_names(code)
+                self.assertEqual(found, ("second", "as it was"), line)
                 self.assertIn("files back: b, not reverted under other names (hard links) of: b |", line)
-                os.remove(self.dir / "b")
 
     def test_a_name_of_two_that_somebody_else_has_taken_since(self):
         """What the call wrote is then where nobody looks for it: under the file's other name."""

@@ -42,6 +42,15 @@ class Keep(Case):
                 result = server.python(code, **arguments)
         return result
 
+    def work(self, **modules):
+        """A workspace with modules {name: text}, and the flags for it."""
+        work = self.place / "work"
+        work.mkdir()
+        for name, text in modules.items():
+            (work / f"{name}.py").write_text(text)
+        give_away(work)
+        return work, ("--workspace", str(work))
+
     def files(self, suffix="*"):
         return sorted(self.kept.glob("*." + suffix)) if self.kept.exists() else []
 
@@ -179,10 +188,7 @@ class Back(Keep):
         self.assertIn("| 1 named state is gone", self.life("1").text)
 
     def test_with_a_workspace_and_copy_on_write(self):
-        work = self.place / "work"
-        work.mkdir()
-        give_away(work)
-        flags = ("--workspace", str(work))
+        work, flags = self.work()
         self.life("n = 1", args=flags)
         self.assertIn("Out: 1", self.life("n", args=flags).text)
         if not CONTAINER:
@@ -266,11 +272,7 @@ class Refused(Keep):
         self.assertRegex(result.text, r"not back: b \(")
 
     def test_state_that_always_ends_the_interpreter_is_given_up_and_stays(self):
-        work = self.place / "work"
-        work.mkdir()
-        (work / "bomb.py").write_text("x = 1\n")
-        give_away(work)
-        flags = ("--workspace", str(work))
+        work, flags = self.work(bomb="x = 1\n")
         self.life("import bomb\nn = 1", args=flags)
         before = self.files()[0].read_bytes()
         (work / "bomb.py").write_text("import os\nos._exit(9)\n")
@@ -280,11 +282,7 @@ class Refused(Keep):
         self.assertEqual(self.files()[0].read_bytes(), before)
 
     def test_load_that_hangs_ends_in_time_and_the_state_stays(self):
-        work = self.place / "work"
-        work.mkdir()
-        (work / "slow.py").write_text("x = 1\n")
-        give_away(work)
-        flags = ("--workspace", str(work))
+        work, flags = self.work(slow="x = 1\n")
         self.life("import slow\nn = 1", args=flags)
         (work / "slow.py").write_text("import time\ntime.sleep(1000)\n")
         before, began = self.files()[0].read_bytes(), time.monotonic()
@@ -323,11 +321,7 @@ class Ends(Keep):
     """The server ends while a session is due."""
 
     def test_end_while_it_is_loaded_takes_a_bounded_time(self):
-        work = self.place / "work"
-        work.mkdir()
-        (work / "slow.py").write_text("x = 1\n")
-        give_away(work)
-        flags = ("--workspace", str(work))
+        work, flags = self.work(slow="x = 1\n")
         self.life("import slow\nn = 1", args=flags)
         (work / "slow.py").write_text("import time\nopen(__file__ + '.begun', 'w').close()\ntime.sleep(1000)\n")
         with self.server(*flags) as server:
@@ -406,10 +400,8 @@ class Saving(Keep):
         self.assertEqual(self.files()[0].stat().st_ino, before)
 
     def test_pickling_prints_and_writes_nothing_and_keeps_no_call_waiting(self):
-        work = self.place / "work"
-        work.mkdir()
-        give_away(work)
-        with self.server("--workspace", str(work)) as server:
+        work, flags = self.work()
+        with self.server(*flags) as server:
             server.python("import os, time\nclass Slow:\n    def __reduce__(self):\n        print('printed')\n"
                           "        open('made', 'w').close()\n        return Slow, ()\n"
                           "class Hangs:\n    def __reduce__(self):\n        time.sleep(100)\ns, h, n = Slow(), Hangs(), 1")
@@ -420,7 +412,7 @@ class Saving(Keep):
             self.until(lambda: self.files("keep"))
             self.assertNotIn("printed", server.python("n").text)
         self.assertEqual(list(work.glob("made")), [])
-        self.assertIn("Out: 1", self.life("n", args=("--workspace", str(work))).text)
+        self.assertIn("Out: 1", self.life("n", args=flags).text)
 
     @unittest.skipUnless(writable_cgroup("memory"), "no control group counts memory")
     def test_copy_makes_way_for_a_call_that_needs_the_memory(self):
